@@ -15,7 +15,6 @@ from attnbench.report.tables import tables
 from attnbench.report.text.latex import latex
 from attnbench.report.text.markdown import one_table
 from attnbench.report.text.names import ascii_only
-from attnbench.report.text.table import Table
 from attnbench.schema.published import Band, Published
 from attnbench.schema.suite import ReportSpec
 from attnbench.suite.load import load, shipped
@@ -34,13 +33,12 @@ def asked(metric: str, of: dict[str, str], over: dict[str, str] | None = None, w
     return {"metric": metric, "workload": "forward", **sides}
 
 
-FASTER = "linear is faster than softmax at N = 2048"
 GRID = {"down": {"N": [512, 1024, 2048, 4096]}, "across": {"causal": [True]}, "numbers": [[1.5], [3], [7], [9]]}
 BAND = {"at_least": 1.8, "at_most": 2.2}
 ROWS = (
     entry("Figure 1", "softmax's time grows as N^2", "claim", says="slope 2", ours=asked("growth", SDPA), reproduced=BAND),
     entry(
-        *("Figure 1", FASTER, "ratio"),
+        *("Figure 1", "linear is faster than softmax at N = 2048", "ratio"),
         says="2×",
         ours=asked("throughput", CHUNKED, SDPA, "N == 2048"),
         reproduced={"at_least": 100},
@@ -62,11 +60,6 @@ def of(small: Synthetic, *written: dict[str, Any]) -> Findings:
     figures = tuple(Published.model_validate(each, strict=False) for each in written)
     suite = run.suite.model_copy(update={"published": figures, "source": "Someone 2020, arXiv:2001.00001, Figure 1"})
     return Findings.of(run.model_copy(update={"suite": suite}), small.records())
-
-
-def only_table(small: Synthetic, *written: dict[str, Any]) -> Table:
-    (table,) = published_tables(of(small, *written))
-    return table
 
 
 def said(small: Synthetic, *written: dict[str, Any]) -> str:
@@ -97,18 +90,6 @@ def test_the_terminal_and_the_page_of_all_suites_are_as_stored(findings: Finding
         assert as_stored(name, text), name
 
 
-def test_a_bound_is_met_missed_or_not_to_be_told_and_a_failed_cell_has_its_reason_and_no_number(findings: Findings) -> None:
-    (table,) = published_tables(findings)
-    growth, ratio, *memory, quality, hardware = [(row[2], row[4]) for row in table.rows]
-    assert (growth[1], ratio[1]) == ("reproduced (1.8 to 2.2)", "not reproduced (lower bound 100)")
-    came = [f"{finding} (lower bound 3)" for finding in ("not reproduced", "reproduced", "cannot tell")]
-    assert [verdict for _, verdict in memory] == [*came, "not run"]
-    assert memory[2][0] == "–"
-    assert [note for note in table.notes if note.endswith("softmax.naive at N=2048: oom_host: memory limit of 17.2 GB reached")]
-    assert (quality, hardware[1]) == (("–", "not run"), "")
-    assert max(map(len, published_lines(findings))) <= 80
-
-
 def test_what_hangs_on_formulas_of_cost_is_read_wherever_the_figures_of_a_run_are_shown(small: Synthetic) -> None:
     dense = entry("Figure 1", "FLOPs over dense", "ratio", ours=asked("flops_of_dense", CHUNKED, when="N == 1024"))
     fast = entry("Figure 1", "linear over softmax", "ratio", ours=asked("flops", CHUNKED, SDPA, "N == 1024"))
@@ -122,37 +103,30 @@ def test_what_hangs_on_formulas_of_cost_is_read_wherever_the_figures_of_a_run_ar
     assert [row.figure and ours(row.figure) for row in (first, second)] == [row[2] for row in table.rows]
 
 
-def test_a_bound_on_one_side_is_called_one_and_reproduces_no_value(findings: Findings, small: Synthetic) -> None:
-    (table,) = published_tables(findings)
-    (note,) = [note for note in table.notes if note.startswith("A lower or an upper bound ")]
-    assert note.endswith("by however much: it does not say that the printed value came out here.")
-    assert note not in only_table(small, ROWS[0]).notes
+def test_notes_tell_one_sided_bounds_computed_ratios_and_intervals_of_fits_where_there_are_some(small: Synthetic) -> None:
+    def notes(*written: dict[str, Any]) -> str:
+        (table,) = published_tables(of(small, *written))
+        return "\n".join(table.notes)
 
-
-def test_a_computed_ratio_is_told_from_what_was_printed(small: Synthetic) -> None:
-    printed = only_table(small, ROWS[1])
-    assert printed.notes[0] == "Published: as printed; n/a where no figure was found, or none was printed."
-    computed = only_table(small, ROWS[1], {**ROWS[1], "says": "2×, computed from 1 / 0.5"})
-    assert computed.notes[0] == (
-        "Published: as printed, but a ratio with two numbers beside it is computed from these two, which are printed; n/a "
-        "where no figure was found, or none was printed."
+    growth, ratio = ROWS[:2]
+    one_sided = "by however much: it does not say that the printed value came out here."
+    assert one_sided in notes(growth, ratio)
+    assert one_sided not in notes(growth)
+    computed = (
+        "Published: as printed, but a ratio with two numbers beside it is computed from these two, which are printed; n/a"
     )
+    assert notes(ratio).startswith("Published: as printed; n/a where no figure was found, or none was printed.\n")
+    assert notes(ratio, {**ratio, "says": "2×, computed from 1 / 0.5"}).startswith(computed)
+    fitted = notes({**growth, "ours": asked("memory_growth", CHUNKED)})
+    assert "[a, b] of memory's growth: 95 % t interval of the fit, by how far the lengths lie from its line." in fitted
+    assert "replicates" not in fitted
 
 
-def test_the_interval_of_a_fit_over_lengths_is_not_called_one_of_replicates(small: Synthetic) -> None:
-    notes = only_table(small, {**ROWS[0], "ours": asked("memory_growth", CHUNKED)}).notes
-    assert "[a, b] of memory's growth: 95 % t interval of the fit, by how far the lengths lie from its line." in notes
-    assert not [note for note in notes if "replicates" in note]
-
-
-def test_the_suite_decides_where_among_its_tables_it_stands(small: Synthetic) -> None:
+def test_the_suite_decides_where_among_its_tables_it_stands_and_very_many_figures_are_several(small: Synthetic) -> None:
     small.report = ReportSpec(tables=("published", "time"))
     titles = [table.title for table in tables(of(small, *ROWS))]
     assert titles == ["Published and reproduced", "Time per sample: forward, causal, float32"]
     assert [table.title for table in tables(of(small))] == ["Time per sample: forward, causal, float32"]
-
-
-def test_very_many_figures_are_several_tables(small: Synthetic) -> None:
     grid = {"down": {"row": list(range(60))}, "across": {"k": [1]}, "numbers": [[float(i)] for i in range(60)]}
     found = published_tables(of(small, {**ROWS[3], "grid": grid}))
     assert [table.title for table in found] == [f"Published and reproduced, {i} of 3" for i in (1, 2, 3)]
@@ -173,7 +147,8 @@ def test_the_terminal_says_why_a_claim_could_not_be_read_and_counts_what_the_run
 def test_words_of_a_suite_are_data_in_every_format(small: Synthetic, render: Callable[..., str]) -> None:
     words = "<b>|a|</b> \\input{x} $y$ \x1b[31m\nz"
     hostile = entry(words, words, "claim", says=words, needs=words)
-    text = render(only_table(small, hostile))
+    (table,) = published_tables(of(small, hostile))
+    text = render(table)
     assert "\x1b" not in text
     assert "<b>" not in text
     assert "\\input{" not in text.replace("\\\\input\\{", "")
@@ -217,8 +192,8 @@ def test_of_a_printed_table_each_number_may_be_a_bound_of_its_own(small: Synthet
         return {**ROWS[2], "reproduced": {"at_least": "printed"}, "grid": grid}
 
     one = held_against(1.5, 100.0)
-    verdicts = [row[4] for row in only_table(small, one).rows]
-    assert verdicts == ["reproduced (lower bound 1.5)", "not reproduced (lower bound 100)"]
+    (table,) = published_tables(of(small, one))
+    assert [row[4] for row in table.rows] == ["reproduced (lower bound 1.5)", "not reproduced (lower bound 100)"]
     assert said(small, one).count("not reproduced") == 1
     assert said(small, held_against(100.0, 200.0)).endswith("2 of 2 figures")
 

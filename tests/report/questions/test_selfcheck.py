@@ -5,6 +5,7 @@ import math
 import random
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,17 +57,10 @@ def records(plan: Selfcheck, spread: float = 0.02, fails: int | None = None) -> 
 
 
 @cache
-def found(
-    verdicts: int = 100,
-    replicates: int = 5,
-    margin: float = 0.05,
-    spread: float = 0.02,
-    fails: int | None = None,
-    injected: float = 0.0,
-    method: str = "softmax.sdpa",
-) -> Calibration:
-    plan = planned(verdicts, replicates, injected, method)
-    return calibrate(plan, records(plan, spread, fails), margin)
+def found(verdicts: int = 100, replicates: int = 5, margin: float = 0.05, **how: Any) -> Calibration:
+    """Of sides that are alike, or what `how` says of the plan and of its records."""
+    plan = planned(verdicts, replicates, **{name: how[name] for name in how.keys() & {"injected", "method"}})
+    return calibrate(plan, records(plan, **{name: how[name] for name in how.keys() & {"spread", "fails"}}), margin)
 
 
 def test_what_is_said_is_as_stored(info: RunInfo) -> None:
