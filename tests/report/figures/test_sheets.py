@@ -6,11 +6,11 @@ Pictures are kept as they were when they were looked at. RENEW=1 writes them ane
 import math
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
+from matplotlib.axis import Axis
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -49,54 +49,39 @@ def shown(regular: dict[str, Iterable[str]]) -> pytest.MarkDecorator:
 every = shown({"paper-single": KINDS, "talk": KINDS, "paper-double": (), "web": ()})
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A figure, and all words that can be read in it: text, points, where they stand."""
-
-    figure: Figure
-    words: list[tuple[str, float, Bbox]]
-
-    @property
-    def methods(self) -> list[Line2D]:
-        """Lines of methods, no ticks and no crosses."""
-        lines = [line for line in self.figure.findobj(Line2D) if isinstance(line, Line2D)]
-        soft = {"#444444", "#777777", "black"}
-        return [line for line in lines if line.get_marker() in MARKERS and line.get_color() not in soft]
-
-
-_SEEN: dict[tuple[str, str], list[Seen]] = {}
-
-
-def seen(figure: Figure) -> Seen:
+def readable(figure: Figure) -> list[tuple[str, float, Bbox]]:
+    """All words that can be read in a figure: text, points, where they stand."""
     # matplotlib keeps ticks beyond the ends of an axis, and does not draw them
-    ticks = [(axis, tick) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for tick in axis.get_major_ticks()]
-    beyond = {id(tick.label1) for axis, tick in ticks if not inside(axis.get_view_interval(), tick.get_loc())}
-    texts = [
-        text
-        for text in figure.findobj(Text)
-        if isinstance(text, Text) and text.get_visible() and text.get_text() and id(text) not in beyond
-    ]
-    boxes = [text.get_window_extent() for text in texts]
-    return Seen(figure, [(t.get_text(), float(t.get_fontsize()), box) for t, box in zip(texts, boxes, strict=True)])
+    axes = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
+    beyond = {id(tick.label1) for axis in axes for tick in axis.get_major_ticks() if not inside(axis, tick.get_loc())}
+    texts = [text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_visible() and id(text) not in beyond]
+    return [(text.get_text(), float(text.get_fontsize()), text.get_window_extent()) for text in texts if text.get_text()]
 
 
-def inside(ends: Iterable[float], place: float) -> bool:
-    low, high = sorted(ends)
+def inside(axis: Axis, place: float) -> bool:
+    low, high = sorted(axis.get_view_interval())
     return low <= place <= high
 
 
-Pictures = Callable[[str, str], list[Seen]]
+def methods(figure: Figure) -> list[Line2D]:
+    """Lines of methods, no ticks and no crosses."""
+    lines = [line for line in figure.findobj(Line2D) if isinstance(line, Line2D)]
+    soft = {"#444444", "#777777", "black"}
+    return [line for line in lines if line.get_marker() in MARKERS and line.get_color() not in soft]
+
+
+Pictures = Callable[[str, str], list[Figure]]
+_DRAWN: dict[tuple[str, str], list[Figure]] = {}
 
 
 @pytest.fixture
 def pictures(suited: Suited) -> Pictures:
     """Drawn once for all tests, which only look."""
 
-    def _pictures(on: str, kind: str) -> list[Seen]:
-        if (on, kind) not in _SEEN:
-            findings = suited(kind, causal=(True, False))
-            _SEEN[on, kind] = [seen(figure) for figure in drawn(findings, kind, SHEETS[on])]
-        return _SEEN[on, kind]
+    def _pictures(on: str, kind: str) -> list[Figure]:
+        if (on, kind) not in _DRAWN:
+            _DRAWN[on, kind] = drawn(suited(kind, causal=(True, False)), kind, SHEETS[on])
+        return _DRAWN[on, kind]
 
     return _pictures
 
@@ -104,15 +89,15 @@ def pictures(suited: Suited) -> Pictures:
 @every
 def test_letters_and_panels_are_large_enough_to_be_read_and_stay_on_the_sheet(on: str, kind: str, pictures: Pictures) -> None:
     for picture in pictures(on, kind):
-        whole = picture.figure.bbox
-        for text, size, box in picture.words:
+        whole = picture.bbox
+        for text, size, box in readable(picture):
             assert size >= SHEETS[on].font, text
             assert box.x0 >= whole.x0 - 1, text
             assert box.x1 <= whole.x1 + 1, text
             assert box.y0 >= whole.y0 - 1, text
             assert box.y1 <= whole.y1 + 1, text
-        width, height = map(float, picture.figure.get_size_inches())
-        for axes in picture.figure.axes:
+        width, height = map(float, picture.get_size_inches())
+        for axes in picture.axes:
             panel, least = axes.get_position(), 0.85 * SHEETS[on].font / 7
             assert min(panel.width * width, panel.height * height) >= least
 
@@ -120,7 +105,7 @@ def test_letters_and_panels_are_large_enough_to_be_read_and_stay_on_the_sheet(on
 @every
 def test_no_words_lie_over_others(on: str, kind: str, pictures: Pictures) -> None:
     for picture in pictures(on, kind):
-        for (first, _, a), (second, _, b) in combinations(picture.words, 2):
+        for (first, _, a), (second, _, b) in combinations(readable(picture), 2):
             wide, high = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
             assert wide <= 1 or high <= 1, (first, second)
 
@@ -129,7 +114,7 @@ def test_no_words_lie_over_others(on: str, kind: str, pictures: Pictures) -> Non
 def test_in_grey_any_two_methods_differ_in_marker_or_in_lightness(on: str, kind: str, pictures: Pictures) -> None:
     for picture in pictures(on, kind):
         colors: dict[tuple[str, bool], set[str]] = {}
-        for line in picture.methods:
+        for line in methods(picture):
             hollow = line.get_markerfacecolor() in {"white", "none"}
             colors.setdefault((str(line.get_marker()), hollow), set()).add(str(line.get_color()))
         # drawings have no lines: panels bear the names
@@ -141,24 +126,24 @@ def test_in_grey_any_two_methods_differ_in_marker_or_in_lightness(on: str, kind:
 @shown({"paper-single": KINDS, "paper-double": ("scaling",)})
 def test_a_figure_has_the_width_of_a_column_or_of_a_page_and_fits_on_it(on: str, kind: str, pictures: Pictures) -> None:
     for picture in pictures(on, kind):
-        assert float(picture.figure.get_figwidth()) == {"paper-single": 3.35, "paper-double": 7.0}[on]
-        assert float(picture.figure.get_figheight()) <= 9
+        assert float(picture.get_figwidth()) == {"paper-single": 3.35, "paper-double": 7.0}[on]
+        assert float(picture.get_figheight()) <= 9
 
 
 @shown({"talk": KINDS})
 def test_a_slide_is_16_by_9_with_letters_that_are_read_from_the_last_row(on: str, kind: str, pictures: Pictures) -> None:
     for picture in pictures(on, kind):
-        width, height = picture.figure.get_size_inches()
+        width, height = picture.get_size_inches()
         assert float(width / height) == pytest.approx(16 / 9)
-        assert min(size for _, size, _ in picture.words) >= 16
+        assert min(size for _, size, _ in readable(picture)) >= 16
 
 
 @shown({"web": OWN})
 def test_the_web_gets_a_clear_ground_and_ink_for_white_and_black(on: str, kind: str, pictures: Pictures) -> None:
     for picture in pictures(on, kind):
-        grounds = [picture.figure.get_facecolor(), *(axes.get_facecolor() for axes in picture.figure.axes)]
+        grounds = [picture.get_facecolor(), *(axes.get_facecolor() for axes in picture.axes)]
         assert all(to_rgba(ground)[3] == 0 for ground in grounds)
-        drawn = [each for each in picture.figure.findobj() if isinstance(each, Line2D | Text) and each.get_visible()]
+        drawn = [each for each in picture.findobj() if isinstance(each, Line2D | Text) and each.get_visible()]
         for artist in drawn:
             assert 0.05 < luminance(artist.get_color()) < 0.75, artist
 
@@ -178,10 +163,10 @@ def test_more_panels_than_a_slide_holds_go_on_on_the_next(everything: Everything
 
 def test_a_paper_gets_axes_with_names_and_no_titles_and_one_column_its_panels_below_each_other(pictures: Pictures) -> None:
     (double,), (single,) = pictures("paper-double", "scaling"), pictures("paper-single", "scaling")
-    assert double.figure.get_suptitle() == ""
-    assert [axes.get_ylabel() for axes in double.figure.axes] == ["time per sample", ""]
-    assert [axes.get_title(loc="left") for axes in double.figure.axes] == ["forward, causal", "forward, non-causal"]
-    upper, lower = single.figure.axes
+    assert double.get_suptitle() == ""
+    assert [axes.get_ylabel() for axes in double.axes] == ["time per sample", ""]
+    assert [axes.get_title(loc="left") for axes in double.axes] == ["forward, causal", "forward, non-causal"]
+    upper, lower = single.axes
     assert upper.get_position().x0 == pytest.approx(lower.get_position().x0)
     assert upper.get_position().y0 > lower.get_position().y1
     assert upper.get_ylim() == lower.get_ylim()

@@ -64,13 +64,6 @@ def store(both: Synthetic) -> Store:
 # judging
 
 
-def history(both: Synthetic, store: Store) -> None:
-    """A run a day of the first method; the last six are ten times as slow."""
-    both.laws, both.replicates, both.batches = both.laws[:1], 2, (Batch.FIXED,)
-    for day in range(1, 13):
-        store(day, factor=10 if day > 6 else 1.0)
-
-
 def test_the_conditions_of_a_row_name_the_task_where_there_are_several(both: Synthetic, store: Store, command: Run) -> None:
     both.workloads, both.batches = (Workload.TRAIN,), (Batch.FIXED,)
     both.trainings = (Training(task=Task.PIXELS, layers=2), Training(task=Task.BYTES, data="/a|b\n.txt"))
@@ -118,22 +111,21 @@ def test_times_of_models_have_crossovers_too_and_a_metric_that_no_cell_has_is_re
     assert "it has: time, first_call, tokens, throughput, memory, state, loss, bits" in " ".join(refused.stderr.split())
 
 
-def test_a_history_of_trainings_finds_what_changed(both: Synthetic, store: Store, command: Run) -> None:
-    history(both, store)
+def test_a_history_of_trainings_finds_what_changed_and_calls_tracks_by_their_tasks(
+    both: Synthetic, store: Store, command: Run
+) -> None:
+    both.laws, both.replicates, both.batches = both.laws[:1], 2, (Batch.FIXED,)
+    both.workloads, both.trainings = (
+        (Workload.TRAIN, Workload.FORWARD),
+        (Training(task=Task.COPY), Training(task=Task.RECALL, pairs=4)),
+    )
+    for day in range(1, 13):
+        store(day, factor=10 if day > 6 else 1.0)
     done = command("trend", "results", "--html", "trend.html")
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert "SLOWER softmax.sdpa, N=64, train" in said
-    assert "SLOWER softmax.sdpa, N=64, generate" in said
-    # all of them learn the same
-    assert "updates" not in said
-
-
-def test_tracks_of_several_tasks_are_called_by_them(both: Synthetic, store: Store, command: Run) -> None:
-    both.workloads = (Workload.TRAIN, Workload.FORWARD)
-    both.trainings = (Training(task=Task.COPY), Training(task=Task.RECALL, pairs=4))
-    history(both, store)
-    said = " ".join(command("trend", "results").stdout.split())
+    # each of them learns the same
+    assert "3 SLOWER" in said, said
     tracks = ("copy, pairs=8", "recall, pairs=4", "softmax.sdpa, N=64, forward")
     assert [name for name in tracks if name not in said] == []
 

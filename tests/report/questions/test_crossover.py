@@ -11,7 +11,7 @@ from attnbench.analyze.speedup import baseline
 from attnbench.analyze.statistics import Interval, Spread
 from attnbench.report.findings import Findings
 from attnbench.report.questions.crossover.figure import crossover_plot
-from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines, rounded, sentence
+from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines, sentence
 from attnbench.report.text import markdown
 from attnbench.report.text.table import wrapped
 from attnbench.schema.cell import Workload
@@ -67,11 +67,6 @@ def test_a_first_look_says_so_and_gives_the_bracket_only_which_counters_that_are
     assert told([Y, Y, X], crossing, replicates=1) == want + "(first look, 1 replicate: cannot tell)"
     counted = told([Y, Y, X], crossing, replicates=1, metric=MEMORY)
     assert counted == "from about N = 1,500 (between 1,024 and 2,048) on, X needs less memory than Y, forward, causal, float32"
-
-
-def test_a_length_has_three_digits() -> None:
-    lengths = {7.4: "7", 99.6: "100", 512.4: "512", 999.96: "1,000", 1445.0: "1,440", 65_432.1: "65,400", 1e6: "1,000,000"}
-    assert {N: rounded(N) for N in lengths} == lengths
 
 
 @pytest.fixture
