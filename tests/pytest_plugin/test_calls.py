@@ -1,24 +1,66 @@
 """One call of the fixture: what it takes, gives, refuses and leaves behind; what is a round, and what is checked."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 import torch
+from pytest_benchmark.fixture import BenchmarkFixture
+from pytest_benchmark.utils import NameWrapper
 from torch import Tensor
 
 from attnbench import Problem, build, registry
 from attnbench.api import Attention, Cost, Scalar, Workload
 from attnbench.measure.clock import drop
 from attnbench.pytest_plugin.fixture import AttentionBenchmark
-from attnbench.pytest_plugin.session import Session, Timer
+from attnbench.pytest_plugin.session import SESSION, Session, Timer
 from attnbench.schema.cell import Cell
 from attnbench.workloads.check import check
 
 Call = Callable[..., Any]
+Make = Callable[[], AttentionBenchmark]
+QUICK = pytest.mark.benchmark(max_time=0.02, min_rounds=3)
+SMALL: dict[str, Any] = {"N": 128, "H": 2, "D": 16, "device": "cpu"}
+
+
+@pytest.fixture
+def session(request: pytest.FixtureRequest, plugins: Path) -> Iterator[Session]:
+    """A session that remembers nothing yet, and the fixture attentions."""
+    stash = request.config.stash
+    before, stash[SESSION] = stash[SESSION], Session()
+    yield stash[SESSION]
+    stash[SESSION] = before
+
+
+@pytest.fixture
+def call(session: Session, attention_benchmark: AttentionBenchmark) -> Call:
+    """The fixture, called on a small problem."""
+
+    def _call(method: Any, **given: Any) -> Any:
+        small = {"device": "cpu"} if isinstance(method, Attention) else SMALL
+        return attention_benchmark(method, **{**small, **given})
+
+    return _call
+
+
+@pytest.fixture
+def enabled(session: Session, request: pytest.FixtureRequest) -> Make:
+    """Makes the fixture anew for each call, where benchmarks are enabled; a test marks itself as QUICK."""
+    ours = request.config._benchmarksession  # type: ignore[attr-defined]
+
+    def _make() -> AttentionBenchmark:
+        timer = Timer(time.perf_counter)
+        options = {**ours.options, "timer": NameWrapper(timer), "max_time": 0.02, "min_rounds": 3}
+        benchmark = BenchmarkFixture(
+            request.node, add_stats=[].append, logger=ours.logger, warner=request.node.warn, disabled=False, **options
+        )
+        return AttentionBenchmark(benchmark, timer, request.node, session)
+
+    return _make
 
 
 class Mine(Attention):
@@ -183,11 +225,6 @@ def test_a_group_says_all_but_the_method(
 
 
 # clocks and checks
-
-
-QUICK = pytest.mark.benchmark(max_time=0.02, min_rounds=3)
-SMALL: dict[str, Any] = {"N": 128, "H": 2, "D": 16, "device": "cpu"}
-Make = Callable[[], AttentionBenchmark]
 
 
 @QUICK

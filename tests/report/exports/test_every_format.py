@@ -1,8 +1,9 @@
-"""What holds of every format: it is as stored for one tiny run, it has each figure of the vocabulary, and it cannot be empty.
+"""What holds of every format, as stored for one tiny run; and `attnbench export`: where it writes, what it says and refuses.
 
 RENEW=1 writes the stored files anew after a wanted change.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -14,11 +15,13 @@ import pytest
 from attnbench.analyze.quantities import Quantity
 from attnbench.report.exports.exchange import ExportError, Place
 from attnbench.report.exports.formats import FORMATS
+from tests.cli.conftest import Refused, Run
 from tests.report.conftest import Synthetic
-from tests.report.exports.conftest import content, source_of, write
+from tests.report.exports.conftest import content, folder_of, source_of, write
 
 GOLDEN = Path(__file__).parent / "golden"
 TEXTS = [name for name, form in FORMATS.items() if form.text]
+SINGLE = [name for name in TEXTS if not FORMATS[name].folder]
 NewFigure = Callable[..., Quantity]
 
 
@@ -61,3 +64,95 @@ def test_a_new_figure_is_a_column_of_parquet(tiny: Synthetic, new_figure: NewFig
     FORMATS["parquet"].make([source_of(tiny)])
     assert str(written[0]["joules"].dtype) == "Float64"
     assert written[0]["joules"].dropna().tolist() == [1.5] * 3
+
+
+# the command
+
+
+@pytest.fixture
+def run(tiny: Synthetic, tmp_path: Path) -> Path:
+    return folder_of(tmp_path / "run", tiny)
+
+
+@pytest.fixture
+def later(tiny: Synthetic, tmp_path: Path) -> Path:
+    return folder_of(tmp_path / "later", tiny, day=2)
+
+
+@pytest.mark.parametrize("to", TEXTS)
+def test_without_a_place_it_goes_into_the_run_s_folder(to: str, run: Path, command: Run) -> None:
+    before = set(run.rglob("*"))
+    said = command("export", run, "--to", to)
+    new = {file for file in set(run.rglob("*")) - before if file.is_file()}
+    assert {Path(line) for line in said.stdout.splitlines()} == new
+    assert all(file.is_relative_to(run / FORMATS[to].file) for file in new)
+    assert "OOM: softmax.naive at 1k: memory limit of 17.2 GB reached" in said.stderr
+
+
+@pytest.mark.parametrize("to", SINGLE)
+def test_a_text_goes_to_stdout_and_nothing_else_does(to: str, run: Path, tmp_path: Path, command: Run) -> None:
+    printed = command("export", run, "--to", to, "--out", "-").stdout
+    command("export", run, "--to", to, "--out", tmp_path / "file")
+    assert printed == (tmp_path / "file").read_text()
+    json.loads(printed)
+    assert {file.name for file in run.iterdir()} == {"run.json", "records.jsonl"}
+
+
+def test_an_asv_folder_finds_its_repository_keeps_its_own_settings_and_holds_several_runs(
+    run: Path, later: Path, tmp_path: Path, command: Run
+) -> None:
+    (tmp_path / ".git").mkdir()
+    out = tmp_path / "a" / "asv"
+    command("export", run, "--to", "asv", "--out", out)
+    settings = json.loads((out / "asv.conf.json").read_text())
+    assert settings["repo"] == "../.."
+    (out / "asv.conf.json").write_text(json.dumps({**settings, "project": "mine"}))
+    again = command("export", run, later, "--to", "asv", "--out", out)
+    assert json.loads((out / "asv.conf.json").read_text())["project"] == "mine"
+    assert len(list(out.glob("results/*/*-python*.json"))) == 2
+    assert "repository" not in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("to", "words"),
+    [
+        ("pyprf", "--to pyprf: did you mean 'pyperf'? there are: pytest-benchmark, asv, otava, pyperf,"),
+        ("junit", "--to junit: there are: pytest-benchmark"),
+        ("asv", "--out -: asv is a folder; name a path"),
+        ("otava", "--out -: otava is a folder; name a path"),
+        ("parquet", "--out -: parquet is no text; name a path"),
+    ],
+)
+def test_an_unknown_format_is_refused_and_what_is_no_text_cannot_go_to_stdout(
+    to: str, words: str, run: Path, refused: Refused
+) -> None:
+    assert words in refused("export", run, "--to", to, "--out", "-")
+
+
+@pytest.mark.parametrize("to", SINGLE)
+def test_a_format_of_one_run_refuses_several(to: str, run: Path, later: Path, tmp_path: Path, refused: Refused) -> None:
+    words = refused("export", run, later, "--to", to, "--out", tmp_path / "x")
+    assert words == f"--to {to}: it holds one run, and 2 are named; several can be in: asv, otava, parquet"
+
+
+def test_several_runs_need_a_place_and_are_no_copies(
+    run: Path, later: Path, tmp_path: Path, tiny: Synthetic, refused: Refused
+) -> None:
+    assert refused("export", run, later, "--to", "otava") == "several runs: say by --out where the export goes"
+    for again in (run, folder_of(tmp_path / "copy", tiny)):
+        words = refused("export", run, again, "--to", "asv", "--out", tmp_path / "x")
+        assert "are one run (20260101-030405-abcdef)" in words
+
+
+def test_what_cannot_be_written_is_told_and_a_folder_of_something_else_is_not_overwritten(
+    run: Path, tmp_path: Path, refused: Refused
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    assert "Not a directory" in refused("export", run, "--to", "asv", "--out", file / "asv")
+    assert f"{file} is no folder" in refused("export", run, "--to", "pyperf", "--out", file / "x.json")
+    assert "s a directory" in refused("export", run, "--to", "pyperf", "--out", tmp_path)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "benchmarks.json").write_text("mine")
+    assert "--to asv: results/benchmarks.json is there already" in refused("export", run, "--to", "asv", "--out", tmp_path)
+    assert (tmp_path / "results" / "benchmarks.json").read_text() == "mine"
