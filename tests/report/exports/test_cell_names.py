@@ -40,7 +40,7 @@ def trained(task: Task, **fields: Any) -> Cell:
     return cell(causal=True, workload=Workload.TRAIN, training=Training(task=task, **fields))
 
 
-HEADS = {"D": 32, "kv_heads": 2, "padding": 0.5, "device": "cuda:1", "allocator": Allocator.SYSTEM}
+HEADS: dict[str, Any] = {"D": 32, "kv_heads": 2, "padding": 0.5, "device": "cuda:1", "allocator": Allocator.SYSTEM}
 FAVOR = {"chunk": 64, "feature_map": "favor"}
 
 
