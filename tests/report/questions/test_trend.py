@@ -171,6 +171,15 @@ def test_where_noise_could_hide_a_change_it_is_said_on_the_page_and_in_json_too(
     assert series["smallest_change_seen"] == pytest.approx(trend.smallest, rel=1e-3)
 
 
+def test_json_says_of_which_metric_it_is_and_what_changed_with_which_run(trends: Trends) -> None:
+    assert json.loads(trend_json(of_another_size("memory", 1e10)))["metric"] == "memory"
+    found = [change for series in json.loads(trend_json(trends))["series"] for change in series["changes"]]
+    said = {(change["verdict"], change["last_run_before"][:8], change["first_run_after"][:8]) for change in found}
+    assert said >= {("SLOWER", "20260129", "20260130"), ("FASTER", "20260129", "20260130"), ("LOST", "20260154", "20260155")}
+    slower = next(change for change in found if change["verdict"] == "SLOWER")
+    assert (slower["before"], slower["after"]) == pytest.approx((0.0123, 0.0141), rel=0.01)
+
+
 def test_a_series_is_named_by_what_varies_within_its_suite() -> None:
     one, two = track(cell("a"), [1.0]), track(cell("a", workload=Workload.FORWARD_BACKWARD), [1.0])
     assert set(track_names([one]).values()) == {"a, N=4k"}
