@@ -56,15 +56,6 @@ def changed(run: Path, copy: Path, words: dict[str, str]) -> None:
         (copy / name).write_text(text, encoding="utf-8")
 
 
-def pages(site: Path) -> list[Path]:
-    """The index, a page of a run, of a hostile one, of a comparison, and of a trend."""
-    (trend,) = site.rglob("trend.html")
-    (comparison,) = site.rglob("comparison.html")
-    (hostile,) = (file for file in site.rglob("index.html") if "20261123-194001" in file.parent.name)
-    (run,) = (file for file in site.rglob("index.html") if file.is_relative_to(site / "decode"))
-    return [site / "index.html", run, hostile, comparison, trend]
-
-
 @pytest.fixture
 def opened(browser: "Browser", site: Path) -> Iterator[Opened]:
     """Opens a file, and says at the end whether anything was fetched, wrong or asked."""
@@ -83,7 +74,10 @@ def opened(browser: "Browser", site: Path) -> Iterator[Opened]:
 
 
 def test_every_page_opens_from_its_file_without_a_request_or_an_error(opened: Opened, site: Path) -> None:
-    for file in pages(site):
+    (trend,), (comparison,) = site.rglob("trend.html"), site.rglob("comparison.html")
+    (hostile,) = (file for file in site.rglob("index.html") if "20261123-194001" in file.parent.name)
+    (run,) = (site / "decode").rglob("index.html")
+    for file in (site / "index.html", run, hostile, comparison, trend):
         page = opened(file)
         page.wait_for_load_state("networkidle")
         assert page.locator("h1").count() == 1

@@ -1,9 +1,7 @@
 """The files that a run folder gets besides its records: whole, named by what they are, and of every run there may be."""
 
-import io
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from attnbench.report.findings import Findings
@@ -64,16 +62,6 @@ def test_names_of_methods_never_become_paths(tmp_path: Path, hostile: Synthetic)
     folder.mkdir(parents=True)
     write(folder, found(hostile))
     assert written(tmp_path).keys() == {f"a/b/run/{name}" for name in NAMES}
-
-
-@pytest.mark.parametrize("kept", [0, 1, 7])
-def test_an_interrupted_run_has_a_row_for_every_cell(small: Synthetic, kept: int) -> None:
-    # half a run has pictures; of one without a record it is asked in figures/test_kinds
-    small.report = ReportSpec(plots=("time",) if kept == 7 else ())
-    run = small.run()
-    files = dict(contents(Findings.of(run, small.records()[:kept])))
-    assert len(pd.read_csv(io.BytesIO(files["table.csv"]))) == len(run.cells)
-    assert "not run" in files["table.md"].decode()
 
 
 def test_one_cell_is_enough_for_all_files_and_none_for_empty_tables() -> None:

@@ -44,11 +44,8 @@ def test_what_is_judged_besides_the_loss_has_a_curve_too(
     more = {"accuracy", "error_rate"}
     firsts = [data(found(run))["learning"][0] for run in (learning, hearing, picturing)]
     # a pixel has no right answer
-    assert [{name: first[name]["chance"] for name in more & first.keys()} for first in firsts] == [
-        {"accuracy": 0.1},
-        {"error_rate": 1},
-        {},
-    ]
+    chances = [{name: first[name]["chance"] for name in more & first.keys()} for first in firsts]
+    assert chances == [{"accuracy": 0.1}, {"error_rate": 1}, {}]
     assert "Error rate, held out" in page([found(hearing)])
     assert data(found(small))["learning"] == []
 

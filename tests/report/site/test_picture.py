@@ -16,20 +16,17 @@ from attnbench.report.findings import Findings
 from attnbench.report.site.picture import MOST, Chosen, Curve, Picture, chosen, drawn, picture
 from attnbench.schema.cell import Workload
 from attnbench.schema.suite import ReportSpec
+from tests.analyze.conftest import known
 from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import found
 
 
 def shown(findings: Findings) -> Chosen:
-    made = chosen(findings)
-    assert made is not None
-    return made
+    return known(chosen(findings))
 
 
 def pictured(findings: Findings) -> Picture:
-    made = picture(findings)
-    assert made is not None
-    return made
+    return known(picture(findings))
 
 
 def names(curves: Iterable[Curve]) -> list[str]:

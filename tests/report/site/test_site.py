@@ -4,7 +4,6 @@ import base64
 import hashlib
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
@@ -15,12 +14,11 @@ from attnbench.report.site.build import Built
 from attnbench.report.site.runs import LeftOut
 from attnbench.version import __version__
 from tests.report.page.reading import Read
-from tests.report.site.conftest import Lab
+from tests.report.site.conftest import HOSTILE, Lab
 
 GOLDEN = Path(__file__).parent / "golden" / "index.txt"
 EPYC = "quick/amd-epyc-9b14-2-cores-2-threads"
 pytestmark = pytest.mark.usefixtures("plain")
-HOSTILE = "<script>alert(1)</script>"
 BLOCKS = {"p", "h1", "h2", "h3", "h4", "h5", "li", "dt", "title", "label", "summary", "tr"}
 
 
@@ -71,31 +69,22 @@ def tree(out: Path) -> dict[str, bytes]:
     return {file.relative_to(out).as_posix(): file.read_bytes() for file in out.rglob("*") if file.is_file()}
 
 
-Site = Callable[..., tuple[Built, Path]]
-_SITES: dict[bool, tuple[Built, Path]] = {}
-"""What was said of a site, and where it is, by whether the records go along."""
-
-
 @pytest.fixture
-def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The site of all runs, made once for those who only look."""
-
-    def _site(*, records: bool = False) -> tuple[Built, Path]:
-        if records not in _SITES:
-            out = tmp_path_factory.mktemp("looked-at") / "site"
-            _SITES[records] = request.getfixturevalue("results").build(out, records=records), out
-        return _SITES[records]
-
-    return _site
+def built(results: Lab, out: Path) -> Built:
+    """What was said of the site of all runs, without their records."""
+    return results.build(out)
 
 
-def test_the_index_says_what_was_run_where_and_when(site: Site) -> None:
-    _, out = site()
+def test_the_index_says_what_was_run_where_and_when_and_what_cannot_be_read_is_left_out(built: Built, out: Path) -> None:
     assert read(out / "index.html").told.replace(__version__, "VERSION") == GOLDEN.read_text(encoding="utf-8")
+    broken, lost = built.left_out
+    assert broken.place == "quick/broken"
+    assert broken.why.startswith("run.json cannot be read: ")
+    assert lost == LeftOut("quick/lost", "it is not a run folder: run.json: No such file or directory")
 
 
-def test_every_link_leads_to_a_file_of_the_site_and_every_file_can_be_reached(site: Site) -> None:
-    _, out = site(records=True)
+def test_every_link_leads_to_a_file_of_the_site_and_every_file_can_be_reached(results: Lab, out: Path) -> None:
+    results.build(out, records=True)
     found = {file: read(file) for file in out.rglob("*.html")}
     reached = {out / "index.html", out / ".attnbench-site"}
     for file, page in found.items():
@@ -121,14 +110,6 @@ def test_the_same_runs_give_the_same_bytes(results: Lab, out: Path) -> None:
     results.build(out.with_name("again"))
     results.build(out)
     assert tree(out) == tree(out.with_name("again"))
-
-
-def test_what_cannot_be_read_is_left_out(site: Site) -> None:
-    built, _ = site()
-    broken, lost = built.left_out
-    assert broken.place == "quick/broken"
-    assert broken.why.startswith("run.json cannot be read: ")
-    assert lost == LeftOut("quick/lost", "it is not a run folder: run.json: No such file or directory")
 
 
 def test_a_date_that_is_none_leaves_out_the_run_and_nothing_else(lab: Lab, out: Path) -> None:
@@ -159,14 +140,13 @@ def test_machines_that_are_called_alike_are_both_in_the_contents(lab: Lab, out: 
     assert other.startswith(f"{one}-")
 
 
-def test_figures_and_texts_go_along_and_records_only_where_that_is_asked_for(site: Site) -> None:
-    _, out = site()
-    files = set(tree(out))
-    run = f"{EPYC}/20260103-030405-abcdef"
+def test_figures_and_texts_go_along_and_records_only_where_that_is_asked_for(results: Lab, out: Path) -> None:
+    results.build(out)
+    files, run = set(tree(out)), f"{EPYC}/20260103-030405-abcdef"
     assert {f"{run}/forward/time.png", f"{run}/forward/time.txt", f"{run}/profile.md"} <= files
     assert not any(name.endswith((".jsonl", "run.json")) for name in files)
     assert "The records that all of it is made from are not here." in read(out / "index.html").told
-    _, out = site(records=True)
+    results.build(out, records=True)
     assert {f"{run}/records.jsonl", f"{run}/run.json"} <= set(tree(out))
     assert "The records that all of it is made from are here too" in read(out / "index.html").told
 
@@ -204,9 +184,9 @@ def test_a_run_within_the_folder_of_another_is_a_run_of_its_own(lab: Lab, out: P
     assert copied.parent.name == "20260102-030405-abcdef"
 
 
-def test_whatever_is_in_a_name_is_inert(site: Site) -> None:
-    _, out = site()
-    page = read(out / "index.html")
+@pytest.mark.usefixtures("built")
+def test_whatever_is_in_a_name_is_inert_and_no_script_or_style_may_run_but_those_of_the_page(out: Path) -> None:
+    page, text = read(out / "index.html"), (out / "index.html").read_text()
     shown = {"html", "head", "meta", "title", "link", "style", "script", "body", "header", "nav", "main", "section", "footer"}
     shown |= {"h1", "h2", "h3", "h4", "h5", "p", "a", "ul", "li", "span", "div", "form", "label", "input", "output"}
     shown |= {"details", "summary", "img", "dl", "dt", "dd"}
@@ -217,11 +197,7 @@ def test_whatever_is_in_a_name_is_inert(site: Site) -> None:
     assert all(not link.startswith(("javascript:", "data:", "/", "..")) for link in page.links)
     names = (name for file in tree(out) for name in file.split("/"))
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in names)
-
-
-def test_the_policy_lets_in_the_inline_script_and_style_and_nothing_else(site: Site) -> None:
-    _, out = site()
-    text, rules = (out / "index.html").read_text(), read(out / "index.html").policy.split("; ")
+    rules = page.policy.split("; ")
     assert rules[0] == "default-src 'none'"
     for name in ("script", "style"):
         (content,) = re.findall(rf"<{name}>(.*?)</{name}>", text, re.DOTALL)
