@@ -1,7 +1,7 @@
-"""A page that notes every request, every message and every dialog; runs to make pages of."""
+"""Pages that are opened and must be silent; runs to make pages of."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +34,10 @@ LAWS = (
 )
 
 
-def plan(
-    laws: Sequence[Law] = LAWS,
-    lengths: tuple[int, ...] = LENGTHS,
-    causal: tuple[bool, ...] = (True,),
-    workloads: tuple[Workload, ...] = (Workload.FORWARD,),
-) -> Synthetic:
-    """Return a run to make up, of five replicates."""
-    return Synthetic(laws, lengths, causal, workloads, replicates=5)
+def plan(laws: Sequence[Law] = LAWS, **fields: Any) -> Synthetic:
+    """Return a run to make up, of five replicates; what is named replaces a field."""
+    known: dict[str, Any] = {"lengths": LENGTHS, "causal": (True,), "workloads": (Workload.FORWARD,), "replicates": 5}
+    return Synthetic(laws, **known | fields)
 
 
 LEARNING = (
@@ -63,73 +59,63 @@ def page_of(file: Path, *plans: Synthetic) -> Path:
 @pytest.fixture(scope="session")
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of images that are learnt and made, a copy task, and the attention alone."""
-    made = plan(LEARNING, (64,), workloads=(Workload.TRAIN, Workload.GENERATE))
-    images = replace(made, trainings=(Training(task=Task.PIXELS, drawings=3),), tokens=8 * 64)
-    copying = replace(
-        plan(LEARNING, (128,), workloads=(Workload.TRAIN,)), trainings=(Training(task=Task.COPY),), tokens=8 * 128
-    )
+    drawing, copy = Training(task=Task.PIXELS, drawings=3), Training(task=Task.COPY)
+    both = (Workload.TRAIN, Workload.GENERATE)
+    images = plan(LEARNING, lengths=(64,), workloads=both, trainings=(drawing,), tokens=8 * 64)
+    copying = plan(LEARNING, lengths=(128,), workloads=both[:1], trainings=(copy,), tokens=8 * 128)
     return page_of(tmp_path_factory.mktemp("learning") / "index.html", plan(), images, copying)
 
 
-@pytest.fixture(scope="session")
-def heard(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page of speech."""
-    speech = replace(plan(LEARNING, (128,), (False,), workloads=(Workload.TRAIN,)), trainings=(Training(task=Task.SPEECH),))
-    return page_of(tmp_path_factory.mktemp("hearing") / "index.html", speech)
+Opened = Callable[..., "Page"]
 
 
-@dataclass
-class Watched:
-    """A page, and all that it did behind the reader's back."""
+@contextmanager
+def silent(browser: "Browser") -> Iterator[Opened]:
+    """Open files, each in a new window; in the end nothing else was fetched, nothing said to be wrong, and nothing asked."""
+    profiles: list[BrowserContext] = []
+    files, fetched, said = set[str](), set[str](), list[str]()
 
-    page: "Page"
-    requests: list[str] = field(default_factory=list)
-    messages: list[str] = field(default_factory=list)
-    dialogs: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self._say(message.type, message.text))
-        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
-        self.page.on("dialog", self._dismiss)
-
-    def _say(self, kind: str, text: str) -> None:
-        if kind in {"error", "warning"}:
-            self.messages.append(text)
-
-    def _dismiss(self, dialog: Any) -> None:
-        self.dialogs.append(dialog.message)
+    def _dismiss(dialog: Any) -> None:
+        said.append(dialog.message)
         dialog.dismiss()
 
-    def open(self, file: Path, hash_: str = "") -> None:
-        """The file, and nothing else, has been asked for once it is shown."""
-        self.page.goto(f"{file.as_uri()}{hash_}")
-        self.page.locator("html.drawn").wait_for(state="attached")
+    def _opened(file: Path, hash_: str = "", **options: Any) -> "Page":
+        # one profile for all windows that do not ask for another, which may use the clipboard
+        if options or not profiles:
+            profiles.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options}))
+            profiles[-1].grant_permissions(["clipboard-read", "clipboard-write"])
+        page = profiles[-1].new_page()
+        page.on("request", lambda request: fetched.add(request.url.partition("#")[0]))
+        page.on("console", lambda message: said.append(message.text) if message.type in {"error", "warning"} else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", _dismiss)
+        files.add(file.as_uri())
+        page.goto(f"{file.as_uri()}{hash_}")
+        return page
 
-
-Watch = Callable[[], Watched]
+    yield _opened
+    for profile in profiles:
+        profile.close()
+    assert (fetched, said) == (files, [])
 
 
 @pytest.fixture
-def context(browser: "Browser") -> "Iterator[BrowserContext]":
-    """A profile of its own, that may use the clipboard."""
-    made = browser.new_context(viewport={"width": 1280, "height": 900})
-    made.grant_permissions(["clipboard-read", "clipboard-write"])
-    yield made
-    made.close()
+def opened(browser: "Browser") -> Iterator[Opened]:
+    """Opens a file, which is to be silent."""
+    with silent(browser) as _opened:
+        yield _opened
 
 
 @pytest.fixture
-def watched(context: "BrowserContext") -> Watch:
-    """A new page of that profile."""
-    return lambda: Watched(context.new_page())
+def shown(opened: Opened) -> Opened:
+    """Opens the page of a run, until its charts are there."""
 
+    def _shown(file: Path, hash_: str = "", **options: Any) -> "Page":
+        page = opened(file, hash_, **options)
+        page.locator("html.drawn").wait_for(state="attached")
+        return page
 
-def opened(watched: Watch, file: Path, hash_: str = "") -> "Page":
-    """Return a new page of a file, once it is shown."""
-    found = watched()
-    found.open(file, hash_)
-    return found.page
+    return _shown
 
 
 def choose(page: "Page", what: str, value: str) -> None:

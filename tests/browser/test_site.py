@@ -1,22 +1,16 @@
 """The site of real runs in a real browser, opened from its files: nothing is fetched, everything can be reached."""
 
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from attnbench.library.maxlen import limits_of
 from attnbench.report.site.build import build
 from attnbench.store.run_folder import RunFolder
-from tests.browser.conftest import Watched, grave
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from tests.browser.conftest import Opened, grave
 
 pytestmark = pytest.mark.slow
-Opened = Callable[..., "Page"]
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
 XEON = ("xeon-2-cores/decode", "xeon-2-cores/peers_sparse_long", "xeon-2-cores/linear_memory")
 RUNS = (*XEON, "epyc-2-cores/transformers_are_rnns")
@@ -54,23 +48,6 @@ def changed(run: Path, copy: Path, words: dict[str, str]) -> None:
             assert old in text or name == "records.jsonl"
             text = text.replace(old, new)
         (copy / name).write_text(text, encoding="utf-8")
-
-
-@pytest.fixture
-def opened(browser: "Browser", site: Path) -> Iterator[Opened]:
-    """Opens a file, and says at the end whether anything was fetched, wrong or asked."""
-    found: list[Watched] = []
-
-    def _open(file: Path, **options: Any) -> "Page":
-        found.append(Watched(browser.new_context(**options).new_page()))
-        found[-1].page.goto(file.as_uri())
-        return found[-1].page
-
-    yield _open
-    own = (f"{site.as_uri()}/", "data:", "blob:")
-    for each in found:
-        each.page.context.close()
-        assert [url for url in each.requests if not url.startswith(own)] == each.messages == each.dialogs == []
 
 
 def test_every_page_opens_from_its_file_without_a_request_or_an_error(opened: Opened, site: Path) -> None:

@@ -90,6 +90,7 @@ BEHIND = Truth({BASE: linear, OTHER: times(1.3)})
 EQUAL = Truth({BASE: linear, OTHER: linear})
 FAILS = replace(CROSSED, reach={OTHER: LENGTHS[:6]})
 BASE_FAILS = replace(CROSSED, reach={BASE: LENGTHS[:6]})
+APART = replace(CROSSED, reach={OTHER: LENGTHS[:4], BASE: LENGTHS[4:]})
 TWICE = Truth({BASE: linear, OTHER: early_and_late}, (4096 / 2.5, 4096 * 2.5))
 TWO_TIE = Truth({BASE: quadratic(3000), OTHER: linear, THIRD: linear}, (3000.0,))
 DECODING = Truth(
@@ -156,10 +157,7 @@ def test_the_sentence_says_who_leads_from_where_to_where(truth: Truth, text: str
     [
         (replace(CROSSED, reach={OTHER: ()}), f"{BASE} alone has a number {CONDITIONS}; no number: OOM 8."),
         (Truth({BASE: linear}), f"{BASE} is the only method {CONDITIONS}."),
-        (
-            replace(CROSSED, reach={OTHER: LENGTHS[:4], BASE: LENGTHS[4:]}),
-            f"no two methods have a number at the same length {CONDITIONS}; no number: OOM 8.",
-        ),
+        (APART, f"no two methods have a number at the same length {CONDITIONS}; no number: OOM 8."),
     ],
 )
 def test_where_nothing_can_be_compared_it_says_why(truth: Truth, text: str) -> None:

@@ -51,26 +51,19 @@ def test_each_device_has_sections_of_its_own_and_both_are_named(findings: Findin
     assert short_machine(findings) == "2 cores (AMD EPYC 9B14) and 8 cores (Intel Xeon 8481C)"
 
 
-def test_a_share_of_the_roof_is_that_of_the_device_on_which_a_cell_was_measured(findings: Findings) -> None:
+def test_a_share_of_the_roof_is_that_of_a_cell_s_device_and_a_history_keeps_the_run_s_own(findings: Findings) -> None:
     found = {cell.cell.problem.N: placed(cell, findings.run) for cell in findings.summaries}
     peaks = {N: each.peak_flops_per_second for N, each in found.items() if each}
     assert peaks == {512: 9e10, 1024: 9e10, 2048: 9e11, 4096: 9e11}
+    assert {point.cell.problem.N for point in points(findings.run, RECORDS).points} == {512, 1024}
 
 
 @pytest.mark.parametrize("to", ["pytest-benchmark", "pyperf", "asv"])
 def test_an_export_that_names_one_machine_says_which_cells_it_hides(to: str) -> None:
-    def said(run: RunInfo) -> list[str]:
+    for run, said in ((MADE.run(), []), (merged(MADE.run()), [f"all cells are under {EPYC}, also those of {XEON}"])):
         whole = run.model_copy(update={"git": {"commit": "0" * 40}})
         notes = FORMATS[to].make([Source(Findings.of(whole, RECORDS), RECORDS)]).notes
-        return [note for note in notes if "one machine" in note]
-
-    (note,) = said(merged(MADE.run()))
-    assert note.endswith(f"all cells are under {EPYC}, also those of {XEON}")
-    assert said(MADE.run()) == []
-
-
-def test_a_history_keeps_what_was_measured_on_the_run_s_own_device(findings: Findings) -> None:
-    assert {point.cell.problem.N for point in points(findings.run, RECORDS).points} == {512, 1024}
+        assert [note.rpartition(": ")[2] for note in notes if "one machine" in note] == said
 
 
 def test_two_runs_are_unlike_where_one_cell_was_measured_on_unlike_devices(findings: Findings) -> None:

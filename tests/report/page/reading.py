@@ -99,14 +99,13 @@ def parsed(text: str) -> Read:
     found = Read()
     found.feed(text)
     found.close()
+    found.rows = [[text.strip() for text in row] for row in found.rows]
     return found
 
 
 def read(*runs: Findings) -> Read:
     """Return the page of some runs, parsed."""
-    found = parsed(page(runs))
-    found.rows = [[text.strip() for text in row] for row in found.rows]
-    return found
+    return parsed(page(runs))
 
 
 def data(*runs: Findings) -> dict[str, Any]:

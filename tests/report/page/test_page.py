@@ -1,11 +1,13 @@
-"""The page as a document: what stands in it without any script, that it is text and no more, and its pieces one by one."""
+"""The page as a document: what stands in it without any script, of times and of models, that it is text, and its pieces."""
 
 import base64
 import hashlib
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from markupsafe import escape
 
 from attnbench.report.conditions import measured
@@ -17,15 +19,17 @@ from attnbench.report.page.parts import again, environment, failures
 from attnbench.report.text.html import row, safe, table_html
 from attnbench.report.text.statuses import cells
 from attnbench.report.text.table import Table
-from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import Failed, Status
+from attnbench.schema.cell import Batch, Workload
+from attnbench.schema.outcome import CURVE, LOSS, Failed, Status
+from attnbench.schema.published import Band, Comparable, Ours, Published, Side
+from attnbench.schema.training import Task, Training
 from attnbench.suite.load import load
 from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import found
-from tests.report.page.reading import read
+from tests.report.page.reading import data, parsed, read
 
 
-def test_the_sentence_of_result_comes_first_and_then_the_parts_in_their_order(small: Synthetic) -> None:
+def test_the_sentence_comes_first_then_the_parts_in_order_and_what_all_rows_share_is_told_once(small: Synthetic) -> None:
     html = page([found(small)])
     order = ["scaling", "crossover", "weighing", "roofline", "failures", "cells", "conditions", "again", "reading"]
     places = [html.index(f'<section id="{name}"') for name in order]
@@ -33,6 +37,9 @@ def test_the_sentence_of_result_comes_first_and_then_the_parts_in_their_order(sm
     assert html.index(headline(found(small))) < places[0]
     # the same records give the same page
     assert html == page([found(small)])
+    told = parsed(html)
+    assert "mask" not in told.heads
+    assert "All of them: forward, causal, float32, B = 1." in told.text
 
 
 def test_every_cell_is_a_row_of_the_document_itself() -> None:
@@ -43,12 +50,6 @@ def test_every_cell_is_a_row_of_the_document_itself() -> None:
     rows = document.rows[heads + 1 : heads + 1 + len(made.run().cells)]
     assert all(len(row) == len(document.rows[heads]) for row in rows)
     assert next(row[-1] for row in rows if row[0] == "sparse.strided").startswith("its check: o differs")
-
-
-def test_what_is_the_same_in_all_rows_is_told_once(small: Synthetic) -> None:
-    document = read(found(small))
-    assert "mask" not in document.heads
-    assert "All of them: forward, causal, float32, B = 1." in document.text
 
 
 def test_nothing_but_the_pages_own_scripts_may_run_and_nothing_may_be_fetched(small: Synthetic) -> None:
@@ -64,12 +65,13 @@ def test_nothing_but_the_pages_own_scripts_may_run_and_nothing_may_be_fetched(sm
     assert {target for target in document.targets if not target.startswith("#")} == {"data:,"}
 
 
-def test_two_thousand_cells_take_less_than_two_megabytes() -> None:
+def test_two_thousand_cells_and_many_trainings_take_less_than_two_megabytes(picturing: Synthetic) -> None:
     laws = [Law(f"family{i % 9}.method_{i}", 1e-3 * (1 + i / 7), 1 + (i % 5) / 4, {"chunk": i}) for i in range(25)]
     laws[3] = Law("family3.fails", 1e-3, 2.0, stop_at=4096, status=Status.BUDGET, reason="one call took 8 s, above 7.5 s")
     made = Synthetic(laws, lengths=tuple(2**n for n in range(7, 17)), dtypes=("float32", "bfloat16"), replicates=2)
     assert len(made.run().cells) == 2000
-    assert len(page([found(made)]).encode()) < 2_000_000
+    picturing.laws = tuple(Law(f"family{i % 9}.method_{i}", 1e-3 * (1 + i), 1.0, learns=0.1 + i / 50) for i in range(24))
+    assert all(len(page([found(each)]).encode()) < 2_000_000 for each in (made, picturing))
 
 
 def test_a_run_without_a_number_has_a_page_that_says_why() -> None:
@@ -83,23 +85,30 @@ def test_a_run_without_a_number_has_a_page_that_says_why() -> None:
     assert document.data["quantities"] == []
 
 
-def test_the_command_and_the_suite_are_there_to_be_run_again(small: Synthetic) -> None:
-    findings = found(small)
-    run = findings.run.model_copy(update={"git": {"commit": "abc123" * 6, "dirty": False}})
-    text = read(replace(findings, run=run)).text
+def test_the_command_and_the_suite_are_there_to_be_run_again(small: Synthetic, tmp_path: Path) -> None:
+    findings = changed(found(small), git={"commit": "abc123" * 6, "dirty": False})
+    text = read(findings).text
     assert f"git checkout {'abc123' * 6}\nattnbench run synthetic" in text
     assert '"name": "linear.chunked"' in text
+    file = tmp_path / "again.yaml"
+    file.write_text(again(findings.run)["suite"].unescape())
+    assert load(str(file)).suite == small.run().suite
 
 
 def test_several_runs_stand_side_by_side_and_are_told_apart(small: Synthetic) -> None:
     first = found(small)
-    second = replace(first, run=first.run.model_copy(update={"started": "2026-02-03T04:05:06+00:00", "id": "another"}))
+    facts = {"processor": "Xeon", "gpu": None}
+    second = changed(first, started="2026-02-03T04:05:06+00:00", id="another", environment=facts)
     document = read(first, second)
     assert [run["name"] for run in document.data["runs"]] == ["2026-01-02 03:04 UTC", "2026-02-03 04:05 UTC"]
     assert len(document.data["groups"]) == 1
     assert document.data["cells"]["run"] == [0] * 12 + [1] * 12
     assert document.heads[:3] == ["method", "tier", "run"]
     assert document.text.count(headline(first)) >= 2
+    rows = {name: values for name, *values in environment(Board((first, second))).rows}
+    assert rows["run"] == ["20260102-030405-abcdef", "another"]
+    assert rows["gpu"] == ["n/a", "n/a"]
+    assert rows["roof, float32"][0] == "90.0 GFLOP/s in a large product, 17.0 GB/s in a large copy"
 
 
 def test_memory_that_was_counted_differently_is_never_mixed(small: Synthetic) -> None:
@@ -121,9 +130,6 @@ def test_a_page_of_many_methods_begins_with_the_telling_ones() -> None:
 
 
 # pieces of it
-
-
-VENDOR = Path(document.__file__).parent / "vendor"
 
 
 def changed(findings: Findings, **update: object) -> Findings:
@@ -176,21 +182,6 @@ def test_what_was_not_run_or_interrupted_is_not_called_failed_wherever_cells_are
     assert len(unfinished.data["cells"]["N"]) == 12
 
 
-def test_the_environment_puts_runs_side_by_side(small: Synthetic) -> None:
-    one = found(small)
-    table = environment(Board((one, changed(one, environment={"processor": "Xeon", "gpu": None}, id="b"))))
-    rows = {name: values for name, *values in table.rows}
-    assert rows["run"] == ["20260102-030405-abcdef", "b"]
-    assert rows["gpu"] == ["n/a", "n/a"]
-    assert rows["roof, float32"][0] == "90.0 GFLOP/s in a large product, 17.0 GB/s in a large copy"
-
-
-def test_the_suite_that_is_shown_can_be_run(small: Synthetic, tmp_path: Path) -> None:
-    file = tmp_path / "again.yaml"
-    file.write_text(again(found(small).run)["suite"].unescape())
-    assert load(str(file)).suite == small.run().suite
-
-
 def test_tables_hold_text_only_and_have_a_title_for_those_who_do_not_see_it() -> None:
     assert safe("a\nb\x00\u202ec") == "a b c"
     html = row(["<b>", 'a "quoted" & b'], frozenset({1}))
@@ -201,8 +192,9 @@ def test_tables_hold_text_only_and_have_a_title_for_those_who_do_not_see_it() ->
 
 
 def test_files_of_others_are_as_they_came() -> None:
-    told = dict(re.findall(r"^\| `([^`]+)` .*`([0-9a-f]{64})` \|$", (VENDOR / "README.md").read_text(), re.MULTILINE))
-    kept = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in VENDOR.iterdir()}
+    vendor = Path(document.__file__).parent / "vendor"
+    told = dict(re.findall(r"^\| `([^`]+)` .*`([0-9a-f]{64})` \|$", (vendor / "README.md").read_text(), re.MULTILINE))
+    kept = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in vendor.iterdir()}
     assert told == {name: digest for name, digest in kept.items() if name != "README.md"}
 
 
@@ -214,3 +206,123 @@ def test_scripts_are_all_in_the_page_whole_and_never_make_markup_of_text() -> No
         assert not any(found in text.lower() for found in ("</script", "<!--", "\r"))
     for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
         assert forbidden not in document.scripts()[-1]
+
+
+# the page of runs that train and generate: curves, images, quality against cost, what others printed
+
+
+def methods(made: dict[str, Any], cells: list[int]) -> list[str]:
+    return [made["methods"][made["cells"]["method"][cell]]["name"] for cell in cells]
+
+
+def test_a_curve_is_the_median_of_the_seeds_with_their_range_and_what_failed_has_none(learning: Synthetic) -> None:
+    findings = found(learning)
+    made = data(findings)
+    learnt = ["softmax.sdpa", "linear.chunked(chunk=64)", "lsh.reformer(rounds=4)"]
+    assert methods(made, [each["cell"] for each in made["learning"]]) == learnt
+    sdpa = made["learning"][0]["loss"]
+    assert (sdpa["update"][0], sdpa["update"][-1]) == (0, 2000)
+    assert sdpa["chance"] == pytest.approx(2.30259)
+    low, middle, high = sorted(seed[-1] for seed in findings.summaries[0].series[CURVE[2]].values())
+    assert [sdpa[name][-1] for name in ("low", "value", "high")] == pytest.approx([low, middle, high], rel=1e-5)
+
+
+def test_what_is_judged_besides_the_loss_has_a_curve_too(
+    learning: Synthetic, hearing: Synthetic, picturing: Synthetic, small: Synthetic
+) -> None:
+    more = {"accuracy", "error_rate"}
+    firsts = [data(found(run))["learning"][0] for run in (learning, hearing, picturing)]
+    # a pixel has no right answer
+    chances = [{name: first[name]["chance"] for name in more & first.keys()} for first in firsts]
+    assert chances == [{"accuracy": 0.1}, {"error_rate": 1}, {}]
+    assert "Error rate, held out" in page([found(hearing)])
+    assert data(found(small))["learning"] == []
+    # a record without a curve is a row all the same
+    findings = found(picturing)
+    bare = Findings.over(findings.run, [replace(summary, series={}) for summary in findings.summaries])
+    assert data(bare)["learning"] == []
+    assert "softmax.sdpa" in page([bare])
+
+
+def test_what_was_learnt_stands_in_tables_point_by_point(learning: Synthetic) -> None:
+    document, heads = read(found(learning)), ["held-out loss", "accuracy"]
+    assert document.text.index(headline(found(learning))) < document.text.index("At a glance: train, causal, float32")
+    assert any("parameters" in row and "time per update" in row for row in document.rows)
+    assert [head for head in document.heads if head in heads] == heads
+    cells = document.rows[document.rows.index(document.heads) :]
+    row = next(dict(zip(document.heads, row, strict=True)) for row in cells if row[0] == "softmax.sdpa")
+    assert re.fullmatch(r"0\.0\d+ nats \[0\.0\d+, 0\.0\d+\]", row["held-out loss"])
+    assert re.fullmatch(r"9\d\.\d% \[\d+\.\d, \d+\.\d\]", row["accuracy"])
+    failed = next(row for row in cells if row[0] == "sparse.strided")
+    assert "budget" in failed
+    assert "40 of 2,000 updates in 300 s" in failed[-1]
+    # every point of a curve, for those who do not see the chart
+    loss, accuracy = (document.rows[number:] for number, row in enumerate(document.rows) if row[0] == "updates")
+    assert loss[0] == ["updates", "softmax.sdpa", "linear.chunked(chunk=64)", "lsh.reformer(rounds=4)"]
+    assert loss[1] == ["0", "2.30", "2.30", "2.30"]
+    assert [row[0] for row in loss[1:22:10]] == ["0", "1,000", "2,000"]
+    assert accuracy[1][1:] == ["10.0%", "10.0%", "10.0%"]
+
+
+def test_images_are_files_within_the_page_that_say_whose_they_are(picturing: Synthetic, learning: Synthetic) -> None:
+    html = page([found(picturing)])
+    assert "img-src data:" in parsed(html).policy
+    form = r'<img src="data:image/png;base64,([A-Za-z0-9+/=]+)" width="(\d+)" height="\d+" alt="([^"]*)"'
+    images = re.findall(form, html)
+    assert all(base64.b64decode(file).startswith(b"\x89PNG") for file, _, _ in images)
+    assert [(int(width), words) for _, width, words in images] == [
+        (318, f"{name}: 6 images given, the same completed below their half, and as many drawn")
+        for name in ("softmax.sdpa", "linear.chunked(chunk=64)")
+    ]
+    document = read(found(learning))
+    assert "img" not in document.elements
+    assert "below their half" not in document.text
+
+
+def test_hostile_names_of_what_draws_are_text(picturing: Synthetic) -> None:
+    name, plain = '"><script>alert(1)</script><img src=x onerror=alert(1)>', read(found(picturing))
+    fails = Law("b", 1e-3, 1.0, stop_at=1, status=Status.ERROR, reason=name)
+    told = read(found(replace(picturing, laws=(Law(name, 1e-3, 1.0, learns=0.1), fails))))
+    assert (told.elements["img"], told.elements["script"]) == (1, plain.elements["script"])
+    assert "onerror" not in told.attributes
+
+
+def test_what_a_model_has_learnt_is_weighed_against_what_its_generating_costs(generating: Synthetic) -> None:
+    laws = (Law("softmax.sdpa", 3e-1, 1.95, learns=0.5, state=2**22), Law("linear.chunked", 2e-1, 1.0, learns=0.6, state=2**17))
+    workloads = (Workload.TRAIN, Workload.GENERATE)
+    made = data(found(replace(generating, laws=laws, lengths=(64,), workloads=workloads, batches=(Batch.FIXED,))))
+    assert len(made["groups"]) == 2
+    for group, _ in enumerate(made["groups"]):
+        (pairs,) = (each for each in made["pairs"] if each["group"] == group)
+        costs, losses = (set(part) for part in zip(*(key.split("/") for key in pairs["fronts"]), strict=True))
+        assert {"time", "memory"} <= costs
+        assert losses == {"bits", LOSS}
+        paid, lost = ([pair[side] for pair in pairs["cells"]] for side in (0, 1))
+        assert {made["groups"][made["cells"]["group"][cell]]["workload"] for cell in lost} == {"train"}
+        assert methods(made, paid) == methods(made, lost)
+    assert "state/bits" in made["pairs"][1]["fronts"]
+
+
+def test_what_was_trained_for_longer_is_weighed_by_its_own_loss(picturing: Synthetic) -> None:
+    picturing.trainings = tuple(Training(task=Task.PIXELS, updates=updates) for updates in (100, 2000))
+    made = data(found(picturing))
+    assert len(made["groups"]) == 2
+    assert all(paid == lost for pairs in made["pairs"] for paid, lost in pairs["cells"])
+
+
+def test_what_others_printed_stands_on_the_page(learning: Synthetic) -> None:
+    claim = Published(
+        where="Figure <2>",
+        what="linear reaches softmax's loss",
+        says="yes & no",
+        ours=Ours(metric="loss", workload=Workload.TRAIN, of=Side(method="linear.chunked"), less=Side(method="softmax.sdpa")),
+        reproduced=Band(at_most=0.05),
+        comparable=Comparable.CLAIM,
+    )
+    plain = found(learning)
+    suite = plain.run.suite.model_copy(update={"published": (claim,)})
+    document = read(replace(plain, run=plain.run.model_copy(update={"suite": suite})))
+    assert "Published and reproduced" in document.text
+    assert "Published and reproduced" not in read(plain).text
+    row = next(row for row in document.rows if "Figure <2>" in row[0])
+    assert "reproduced" in row[-1]

@@ -52,7 +52,7 @@ def test_the_numbers_of_a_small_run_are_as_stored(small: Synthetic) -> None:
 # quality against cost
 
 
-def test_the_front_is_that_of_the_analysis(weighed: Findings, small: Synthetic) -> None:
+def test_the_front_is_that_of_the_analysis_and_may_weigh_fidelity_of_another_run(weighed: Findings, small: Synthetic) -> None:
     made = data(weighed)
     forward = next(number for number, group in enumerate(made["groups"]) if group["workload"] == "forward")
     longest = next(pairs for pairs in made["pairs"] if pairs["group"] == forward and pairs["N"] == 1024)
@@ -62,15 +62,11 @@ def test_the_front_is_that_of_the_analysis(weighed: Findings, small: Synthetic) 
     assert all(made["groups"][made["cells"]["group"][lost]]["workload"] == "fidelity" for _, lost in cells)
     # a run without quality weighs nothing
     assert data(found(small))["pairs"] == []
-
-
-def test_fidelity_of_another_run_is_weighed_against_the_times_of_this_one(weighed: Findings) -> None:
-    def only(workload: Workload) -> Findings:
-        cells = tuple(cell for cell in weighed.run.cells if cell.workload is workload)
-        kept = [summary for summary in weighed.summaries if summary.cell.workload is workload]
-        return Findings.over(weighed.run.model_copy(update={"cells": cells}), kept)
-
-    made = data(only(Workload.FORWARD), only(Workload.FIDELITY))
+    timed, scored = (
+        Findings.over(weighed.run, [each for each in weighed.summaries if each.cell.workload is workload])
+        for workload in (Workload.FORWARD, Workload.FIDELITY)
+    )
+    made = data(timed, scored)
     assert {pairs["run"] for pairs in made["pairs"] if "time/output_error" in pairs["fronts"]} == {0}
 
 
