@@ -154,22 +154,12 @@ def test_few_replicates_are_called_a_first_look(request: pytest.FixtureRequest, 
 HASHING = "lsh.reformer(bucket_size=64, rounds=4)"
 
 
-@pytest.fixture
-def kept() -> Synthetic:
-    return kept_run()
-
-
-@pytest.fixture
-def numerics() -> Findings:
-    return rounded_findings(rounded_run())
-
-
 def scored(run: Synthetic) -> Findings:
     return Findings.of(*recorded(run))
 
 
-def test_fidelity_has_tables_of_recall_and_error_with_their_ranges(kept: Synthetic) -> None:
-    whole, recall, errors = tables(scored(kept))
+def test_fidelity_has_tables_of_recall_and_error_with_their_ranges() -> None:
+    whole, recall, errors = tables(scored(kept_run()))
     where = "fidelity, causal, float32"
     assert [t.title for t in (whole, recall, errors)] == [f"{t}: {where}" for t in ("Summary", "Mass recall", "Output error")]
     assert rows(whole)[HASHING] == ("1k", "61.0% [60.0, 62.0]", "0.700", "60.0%", "")
@@ -182,8 +172,8 @@ def test_fidelity_has_tables_of_recall_and_error_with_their_ranges(kept: Synthet
         assert {row for row, place in table.bold if place == 3} == {exact}
 
 
-def test_it_is_said_what_was_compared_with_what(kept: Synthetic) -> None:
-    findings = scored(kept)
+def test_it_is_said_what_was_compared_with_what() -> None:
+    findings = scored(kept_run())
     assert any("the 32 top keys of a query" in note for table in tables(findings) for note in table.notes)
     lines = measured(findings)
     assert "Exact: Shared-QK attention (lsh.reformer); Softmax attention (softmax.sdpa)." in lines
@@ -191,19 +181,20 @@ def test_it_is_said_what_was_compared_with_what(kept: Synthetic) -> None:
     assert not any("clock" in line for line in lines)
 
 
-def test_the_terminal_says_the_main_score_and_names_in_full_where_there_is_room(kept: Synthetic, numerics: Findings) -> None:
+def test_the_terminal_says_the_main_score_and_names_in_full_where_there_is_room() -> None:
+    kept = kept_run()
     text = console.summary(scored(kept))
     assert "\nsynthetic: output error, mean of replicates; * the best" in text
     assert max(map(len, text.splitlines())) <= 80
     kept.lengths = (1024,)
     assert f"\n{HASHING}  " in console.summary(scored(kept))
-    text = " ".join(console.summary(numerics).split())
+    text = " ".join(console.summary(rounded_findings(rounded_run())).split())
     assert "rounding, mean of replicates; * the best" in text
     assert "1.0e-07*" in text
 
 
-def test_it_is_said_which_inputs_and_what_was_adapted_to_them(kept: Synthetic) -> None:
-    info, records = recorded(kept)
+def test_it_is_said_which_inputs_and_what_was_adapted_to_them() -> None:
+    info, records = recorded(kept_run())
     other = {"scale": 0.25, "inputs": Inputs.RECORDED, "recording": "a_file"}
     records = [changed(record, {}, {"adapted": "8 other sequences"}) for record in records]
     jobs = [record.job.model_copy(update={"cell": record.job.cell.model_copy(update=other)}) for record in records]
@@ -214,7 +205,8 @@ def test_it_is_said_which_inputs_and_what_was_adapted_to_them(kept: Synthetic) -
     assert "Adapted before it was measured, as training would: 8 other sequences (lsh.reformer, softmax.sdpa)." in lines
 
 
-def test_every_score_stands_in_the_summary_and_has_a_table_by_length(numerics: Findings) -> None:
+def test_every_score_stands_in_the_summary_and_has_a_table_by_length() -> None:
+    numerics = rounded_findings(rounded_run())
     made = {table.title: table for table in tables(numerics)}
     whole = made["Summary: numerics, causal, float32"]
     shown = [header.removesuffix(" at 1k") for header in whole.headers[3:-1]]

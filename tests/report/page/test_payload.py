@@ -23,18 +23,6 @@ from tests.report.page.reading import data
 from tests.report.stored import as_stored
 
 
-@pytest.fixture
-def weighed() -> Findings:
-    """Three methods, timed and measured for fidelity: one exact, one fast and rough, one that is beaten in both."""
-    laws = (
-        Law("softmax.sdpa", 4e-3, 1.9, tier="library"),
-        Law("lsh.reformer", 1e-3, 1.1, {"rounds": 1}),
-        Law("linear.chunked", 2e-3, 1.0),
-    )
-    made = Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FORWARD, Workload.FIDELITY))
-    return Findings.of(*recorded(made))
-
-
 def test_the_numbers_of_a_small_run_are_as_stored(small: Synthetic) -> None:
     small.replicates = 5
     findings = found(small)
@@ -52,7 +40,15 @@ def test_the_numbers_of_a_small_run_are_as_stored(small: Synthetic) -> None:
 # quality against cost
 
 
-def test_the_front_is_that_of_the_analysis_and_may_weigh_fidelity_of_another_run(weighed: Findings, small: Synthetic) -> None:
+def test_the_front_is_that_of_the_analysis_and_may_weigh_fidelity_of_another_run(small: Synthetic) -> None:
+    # one exact, one fast and rough, one that is beaten in both
+    laws = (
+        Law("softmax.sdpa", 4e-3, 1.9, tier="library"),
+        Law("lsh.reformer", 1e-3, 1.1, {"rounds": 1}),
+        Law("linear.chunked", 2e-3, 1.0),
+    )
+    run = replace(small, laws=laws, lengths=(512, 1024), workloads=(Workload.FORWARD, Workload.FIDELITY))
+    weighed = Findings.of(*recorded(run))
     made = data(weighed)
     forward = next(number for number, group in enumerate(made["groups"]) if group["workload"] == "forward")
     longest = next(pairs for pairs in made["pairs"] if pairs["group"] == forward and pairs["N"] == 1024)
