@@ -16,6 +16,7 @@ from tests.workloads.conftest import measured
 CAUSAL: dict[str, Any] = {"causal": True}
 DECODE: dict[str, Any] = {"workload": Workload.DECODE, **CAUSAL}
 FORWARD: dict[str, Any] = {"workload": Workload.FORWARD}
+CAUSALITY = "causality (earlier outputs, when the future changes)"
 
 
 def checked(name: str, *, workload: Workload = Workload.FORWARD_BACKWARD, **fields: Any) -> Outcome:
@@ -68,7 +69,6 @@ def test_a_reference_that_overflows_excuses_no_infinity_and_one_that_is_zero_no_
         ("WrongDtype", {}, "forward gave torch.float16 [1, 2, 64, 8] where torch.float32 [1, 2, 64, 8] is right"),
         ("NoTensor", {}, "forward gave tuple where torch.float32 [1, 2, 64, 8] is right"),
         ("NarrowSteps", DECODE, "step gave torch.float32 [1, 2, 1, 7] where torch.float32 [1, 2, 1, 8] is right"),
-        ("HalfSteps", DECODE, "step gave torch.float16 [1, 2, 1, 8] where torch.float32 [1, 2, 1, 8] is right"),
         ("ShortPrompts", DECODE, "prefill gave torch.float32 [1, 2, 31, 8] where torch.float32 [1, 2, 32, 8] is right"),
     ],
 )
@@ -82,14 +82,8 @@ def test_a_wrong_shape_is_incorrect_and_names_both(name: str, asked: dict[str, A
         ("WrongGradient", False, "gradient of k", "right: output, gradient of q, gradient of v"),
         ("AllGradientsWrong", False, "gradient of q", "also off: gradient of k, gradient of v; right: output"),
         ("ProjectsWithoutLearning", False, "gradient of scale", ""),
-        (
-            *("WithoutItsMask", True, "output"),
-            "also off: gradient of q, gradient of k, gradient of v, causality (earlier outputs, when the future changes)",
-        ),
-        (
-            *("LeaksTheFuture", True, "causality (earlier outputs, when the future changes)"),
-            "right: output, gradient of q, gradient of k, gradient of v",
-        ),
+        ("WithoutItsMask", True, "output", f"also off: gradient of q, gradient of k, gradient of v, {CAUSALITY}"),
+        ("LeaksTheFuture", True, CAUSALITY, "right: output, gradient of q, gradient of k, gradient of v"),
     ],
 )
 def test_the_output_is_said_before_gradients_then_causality_and_what_is_right(
@@ -140,7 +134,7 @@ def test_padding_is_hidden_from_every_query_or_the_method_is_incorrect(causal: b
 @pytest.mark.parametrize("name", ["LeaksTheFuture", "LeaksKeys", "LeaksValuesAsWell"])
 def test_a_causal_call_that_sees_the_future_is_incorrect(name: str) -> None:
     """Later keys may be seen by a method that says so, and later values by none."""
-    assert reason(name, **CAUSAL).startswith("causality (earlier outputs, when the future changes) off by")
+    assert reason(name, **CAUSAL).startswith(f"{CAUSALITY} off by")
     measured(checked("LeaksKeysAndSaysSo", **CAUSAL) if name == "LeaksKeys" else checked(name))
 
 
@@ -149,7 +143,7 @@ def test_half_precision_is_no_excuse_for_fewer_digits(dtype: DType, first: str) 
     assert reason("Sloppy", dtype=dtype).startswith(first)
 
 
-@pytest.mark.parametrize("name", ["ForgetsTheFirst", "StandsStill", "LeaksInItsPrompt", "PointsElsewhere"])
+@pytest.mark.parametrize("name", ["StandsStill", "LeaksInItsPrompt", "PointsElsewhere"])
 def test_decoding_that_is_not_the_parallel_form_is_incorrect_and_the_rest_of_the_method_is_not(name: str) -> None:
     assert reason(name, **DECODE).startswith("output off by")
     measured(checked(name, **CAUSAL))
@@ -163,8 +157,6 @@ def test_choices_are_made_once_and_handed_to_forward_and_to_the_reference_in_its
 def test_whatever_the_method_raises_is_raised() -> None:
     with pytest.raises(RuntimeError, match="no kernel for this"):
         checked("Stumbles")
-    with pytest.raises(RuntimeError, match="no kernel for one token"):
-        checked("StumblesInAStep", **DECODE)
 
 
 def cells_of(name: str, workload: Workload, params: dict[str, Scalar] | None = None, **fields: Any) -> tuple[Cell, ...]:
@@ -203,10 +195,8 @@ def test_where_no_small_cell_is_allowed_there_is_none() -> None:
     ("name", "params", "span", "N"),
     [
         ("gate_cases:Right", {}, 1, 321),
-        ("linear.chunked", {"chunk": 64}, 64, 321),
         ("linear.chunked", {"chunk": 1024}, 1024, 2561),
         ("sparse.window", {"window": 700}, 700, 1751),
-        ("context.transformer_xl", {"segment": 512}, 512, 1281),
     ],
 )
 def test_the_second_check_is_longer_than_two_parts_and_no_multiple_of_one(

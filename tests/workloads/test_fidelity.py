@@ -171,7 +171,7 @@ def test_hashing_keeps_more_in_more_rounds_and_all_where_there_are_only_two_buck
 
 
 def test_what_is_not_a_number_is_a_row_and_never_a_sample() -> None:
-    outcome = outcome_of(cell("gate_cases:OnlyNaN"))
+    outcome = outcome_of(cell("gate_cases:OneNaN"))
     assert isinstance(outcome, Failed)
     assert outcome.status is Status.ERROR
     assert outcome.reason.startswith("output_error is not a finite number")

@@ -24,7 +24,7 @@ from attnbench.workloads.setting import whole
 from attnbench.workloads.timing import clock_of, measure_time, refuse_impossible, watched
 from tests.workloads.conftest import WITHOUT_MODEL, measured
 
-COSTS = {"choice": 1.0, "attention": 3.0}
+COSTS = {"choose": 1.0, "forward": 3.0}
 """What each thing costs that an attention notes, on a clock that counts."""
 
 
@@ -246,7 +246,7 @@ def test_the_share_is_the_choice_over_the_whole_forward_also_of_one_round(noted:
         assert share == pytest.approx(0.25)
         assert facts == {"selection_and_rest": pytest.approx(1.0)}
     # made once, given to a forward, and then each of the three
-    assert (noted.count("choice"), noted.count("attention")) == (3, 3)
+    assert (noted.count("choose"), noted.count("forward")) == (3, 3)
 
 
 COMPILED = {"selection_reason": "what is compiled chooses within its graph, and not by itself"}
@@ -265,7 +265,7 @@ def test_without_choices_there_is_no_share_and_no_further_call(
     name: str, workload: Workload, facts: Facts, noted: list[str]
 ) -> None:
     assert selection_of(name, noted, workload=workload) == (None, facts)
-    assert "attention" not in noted
+    assert "forward" not in noted
 
 
 def test_a_choice_that_is_not_what_the_forward_does_or_fails_by_itself_has_a_reason(noted: list[str]) -> None:

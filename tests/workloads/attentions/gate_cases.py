@@ -92,12 +92,12 @@ def scores_times(factor: Callable[[int], float]) -> type[Right]:
     return Scaled
 
 
-def steps(change: Callable[[Tensor], Tensor] = torch.clone, first: int = 0) -> type[Right]:
-    """An attention whose steps attend the keys from `first` on, and give what `change` makes of their output."""
+def steps(change: Callable[[Tensor], Tensor]) -> type[Right]:
+    """An attention whose steps give what `change` makes of their output."""
 
     class Steps(Right):
         def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            return change(super().attend(q, k[:, :, first:], v[:, :, first:]))
+            return change(super().attend(q, k, v))
 
     return Steps
 
@@ -133,7 +133,6 @@ def row(o: Tensor) -> Tensor:
 
 WrongValues = gives(lambda o, *_: o * 1.01)
 OneNaN = gives(lambda o, *_: o.masked_fill(row(o) == 5, torch.nan))
-OnlyNaN = gives(lambda o, *_: o * torch.nan)
 WrongShape = gives(lambda o, *_: o[..., :-1])
 WrongDtype = gives(lambda o, *_: o.to(torch.float16))
 NoTensor = gives(lambda o, *_: (o, None))
@@ -147,9 +146,7 @@ ScaledTwice = scores_times(lambda D: D**-0.5)
 ToThePowerOfTwo = scores_times(lambda D: math.log(2))
 WithoutItsMask = as_if(causal=False)
 AlwaysMasked = as_if(causal=True)
-ForgetsTheFirst = steps(first=1)
 NarrowSteps = steps(lambda o: o[..., :-1])
-HalfSteps = steps(torch.Tensor.half)
 # off by rounding alone: all rows, row t by t / N of it, steps, a sample in a batch
 Rounds = gives(lambda o, *_: off(o))
 Drifts = gives(lambda o, *_: off(o, SHARE * row(o) / o.shape[2]))
@@ -286,11 +283,6 @@ class Stumbles(Right):
         raise RuntimeError("no kernel for this")
 
 
-class StumblesInAStep(Right):
-    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: Any) -> tuple[Tensor, Any]:
-        raise RuntimeError("no kernel for one token")
-
-
 class StandsStill(Right):
     """Each step overwrites the token of the one before."""
 
@@ -341,7 +333,7 @@ class SeesThePadding(Hides):
 class Points(Right):
     """Each token takes the value of one token up to it, which only `choose` may draw; decodes; notes who was asked."""
 
-    def choose(self, *inputs: Tensor) -> Tensor:
+    def choose(self, *inputs: Tensor) -> Tensor | None:
         B, H, N, _ = inputs[0].shape
         NOTED.append("choose")
         return (torch.rand(B, H, N, 1) * torch.arange(1, N + 1)[:, None]).long()
@@ -397,10 +389,6 @@ class NeverTheSame(Right):
 
 
 class ForwardOnly(Right):
-    """It refuses a backward, and decodes nothing."""
-
-    decodes = False
-
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
         return "it has no backward" if cell.workload is Workload.FORWARD_BACKWARD else None
@@ -414,24 +402,13 @@ class Asked(Right):
         return f"asked about {cell.workload}"
 
 
-class Selects(Right):
-    """Each token takes its own value, by a choice that it makes itself unless it is given; notes what it does."""
-
-    def choose(self, *inputs: Tensor) -> Tensor | None:
-        NOTED.append("choice")
-        return torch.arange(inputs[0].shape[2]).view(1, 1, -1, 1).expand(*inputs[0].shape[:3], 1)
+class Selects(Points):
+    """Chooses by itself what it is not told."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
-        chosen = self.choose(q, k, v) if choices is None else choices
-        NOTED.append("attention")
-        return self.reference(q, k, v, choices=chosen)
+        return super().forward(q, k, v, choices=self.choose(q, k, v) if choices is None else choices)
 
-    def reference(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
-        assert choices is not None
-        return v.gather(2, choices.expand_as(v)) + 0 * q + 0 * k
-
-    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
-        assert choices is not None
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:
         return v[choices[at, 0]]
 
 
@@ -450,7 +427,7 @@ class AttendsToChoose(Selects):
     """It attends once to tell its choices."""
 
     def choose(self, *inputs: Tensor) -> Tensor | None:
-        NOTED.append("attention")
+        NOTED.append("forward")
         return super().choose(*inputs)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
