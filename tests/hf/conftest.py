@@ -9,7 +9,7 @@ from torch import Tensor
 KINDS = ("llama", "qwen3", "gpt2", "mistral")
 """Plain and grouped heads with a rotary embedding; norms of q and k; learnt positions and one product for q, k, v; a window."""
 VOCABULARY, PAD, LAYERS = 97, 0, 3
-_SIZES: dict[str, Any] = {
+SIZES: dict[str, Any] = {
     "hidden_size": 64,
     "intermediate_size": 96,
     "num_hidden_layers": LAYERS,
@@ -26,8 +26,8 @@ def model_of(kind: str = "llama", **options: Any) -> Any:
     """A model with random weights, always the same, in evaluation mode."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    own: dict[str, Any] = {"gpt2": _OF_GPT2, "qwen3": _SIZES | {"head_dim": 16}, "mistral": _SIZES | {"sliding_window": 8}}.get(
-        kind, _SIZES
+    own: dict[str, Any] = {"gpt2": _OF_GPT2, "qwen3": SIZES | {"head_dim": 16}, "mistral": SIZES | {"sliding_window": 8}}.get(
+        kind, SIZES
     )
     tokens = {"vocab_size": VOCABULARY, "pad_token_id": PAD, "bos_token_id": 1, "eos_token_id": None}
     torch.manual_seed(1)

@@ -17,18 +17,10 @@ from attnbench.schema.model import Model
 from attnbench.schema.outcome import DIVERGENCE, PERPLEXITY, Measured
 from attnbench.suite.models import sizes_of
 from attnbench.worker.isolate import Isolation
+from tests.hf.conftest import SIZES, VOCABULARY
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
-CONFIG = {
-    "model_type": "llama",
-    "vocab_size": 97,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 1024,
-}
+CONFIG = {"model_type": "llama", "vocab_size": VOCABULARY, **SIZES, "max_position_embeddings": 1024}
 WORKLOADS = ("model_prefill", "model_decode", "model_train")
 METHODS = ("softmax.transformers_sdpa", "softmax.transformers_eager", "softmax.sdpa", "linear.chunked", "delta.gated_deltanet")
 

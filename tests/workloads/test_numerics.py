@@ -92,7 +92,7 @@ def test_where_there_is_no_deterministic_form_torch_s_reason_is_kept() -> None:
 
 
 def test_what_rounding_does_not_explain_is_incorrect_and_no_score() -> None:
-    outcome = outcome_of("WrongAtLength")
+    outcome = outcome_of("TwiceAsMuch")
     assert isinstance(outcome, Failed)
     assert outcome.status is Status.INCORRECT
     assert "of its length" in outcome.reason

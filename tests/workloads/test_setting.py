@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnbench.api import tensors_of
-from attnbench.schema.cell import Batch, Cell, Precision, Workload
+from attnbench.schema.cell import Cell, Precision, Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.problem import DType, Problem
 from attnbench.workloads.decoding import Sequence, Step, cut, repeated
@@ -87,11 +86,6 @@ def test_the_matmul_precision_is_the_cell_s(precision: Precision) -> None:
     assert torch.get_float32_matmul_precision() == precision.value
 
 
-def test_parameters_have_the_dtype_of_the_problem() -> None:
-    made = setting("Projects", dtype=DType.BFLOAT16)
-    assert {p.dtype for p in made.method.parameters()} == {t.dtype for t in made.inputs} == {torch.bfloat16}
-
-
 def job(name: str, workload: Workload, B: int | None = None, new: int = 1, **fields: Any) -> Job:
     cell = Cell(method=f"gate_cases:{name}", problem=WIDE.model_copy(update=fields), workload=workload, new_tokens=new)
     return Job(cell=cell, seed=5, B=B)
@@ -161,14 +155,6 @@ def test_a_shared_query_and_key_stays_one_tensor_when_tokens_are_cut() -> None:
     assert made.inputs[0] is made.inputs[1]
 
 
-def test_the_state_of_many_rows_is_the_one_a_batch_of_the_same_prompts_has() -> None:
-    many = one_step(B=3)
-    q, k, v = (x.expand(3, -1, -1, -1) for x in prompt_of(many, WIDE.N))
-    _, state = many.method.prefill(q, k, v, capacity=WIDE.N)
-    assert same(tuple(tensors_of(many.state)), tuple(tensors_of(state)))
-    assert many.state.n == state.n
-
-
 @settings(deadline=None)
 @given(st.data(), SIZES, st.integers(1, 5))
 def test_a_repeated_state_has_the_rows_and_the_strides_of_the_one(data: st.DataObject, sizes: list[int], B: int) -> None:
@@ -216,12 +202,3 @@ def test_a_state_keeps_its_form_and_its_plain_numbers() -> None:
     assert (many.named.x.shape, many.named.n, many.nothing) == ((6, 2), 3, None)
     (y, four), words = many.parts
     assert (y.shape, four, words) == ((6, 2), 4, "words")
-
-
-@pytest.mark.parametrize("workload", [Workload.DECODE, Workload.FORWARD])
-def test_a_cell_whose_batch_is_searched_for_is_prepared_like_any_other(workload: Workload) -> None:
-    asked = job("Right", workload, B=3)
-    searched = asked.model_copy(update={"cell": asked.cell.model_copy(update={"batch": Batch.LARGEST})})
-    o = torch.as_tensor(prepare(searched).call())
-    assert len(o) == 3
-    assert torch.equal(o, torch.as_tensor(prepare(asked).call()))

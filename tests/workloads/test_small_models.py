@@ -34,7 +34,6 @@ from attnbench.workloads.train import measure_training
 from tests.workloads.conftest import measured, prospect_of
 
 SCORES = {LOSS, "time", *CURVE}
-BOTH = [("softmax.sdpa", STEP_BY_STEP), ("softmax.recompute", ANEW)]
 
 
 def cell_of(task: str = "copy", N: int = 16, method: str = "gate_cases:Right", **fields: Any) -> Cell:
@@ -195,7 +194,7 @@ def generating(*given: Any, **named: Any) -> Generation:
     return setting
 
 
-@pytest.mark.parametrize(("method", "way"), BOTH)
+@pytest.mark.parametrize(("method", "way"), [("softmax.sdpa", STEP_BY_STEP), ("softmax.recompute", ANEW)])
 def test_a_call_makes_all_tokens_of_all_sequences_and_its_row_says_how(method: str, way: str) -> None:
     setting = generating(method)
     tokens = setting.call()

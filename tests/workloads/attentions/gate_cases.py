@@ -152,7 +152,6 @@ Rounds = gives(lambda o, *_: off(o))
 Drifts = gives(lambda o, *_: off(o, SHARE * row(o) / o.shape[2]))
 StepsApart = steps(off)
 DependsOnTheBatch = gives(lambda o, *_: off(o) if len(o) > 1 else o)
-WrongAtLength = gives(lambda o, *_: torch.cat([o[:, :, :40], 1.5 * o[:, :, 40:]], 2))
 
 
 class NaNLikeItsReference(Right):
@@ -392,14 +391,6 @@ class ForwardOnly(Right):
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
         return "it has no backward" if cell.workload is Workload.FORWARD_BACKWARD else None
-
-
-class Asked(Right):
-    """Refuses in words that tell which workload it was asked about."""
-
-    @classmethod
-    def why_not(cls, cell: Cell) -> str | None:
-        return f"asked about {cell.workload}"
 
 
 class Selects(Points):
