@@ -154,11 +154,6 @@ def test_choices_are_made_once_and_handed_to_forward_and_to_the_reference_in_its
     assert sorted(noted) == ["choose", "forward", "reference", "reference"]
 
 
-def test_whatever_the_method_raises_is_raised() -> None:
-    with pytest.raises(RuntimeError, match="no kernel for this"):
-        checked("Stumbles")
-
-
 def cells_of(name: str, workload: Workload, params: dict[str, Scalar] | None = None, **fields: Any) -> tuple[Cell, ...]:
     problem = Problem(**{"B": 4, "H": 8, "N": 4096, "D": 32, "causal": True, **fields})
     asked = Cell(method=name, problem=problem, params=params or {}, workload=workload, batch=Batch.LARGEST)

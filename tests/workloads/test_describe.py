@@ -54,15 +54,6 @@ def test_parameters_are_those_of_the_constructor_and_requirements_that_are_not_i
     assert text == f"unpackaged, numpy {np.__version__}, surely-not-installed None, source {source_digest(method)}"
 
 
-def test_a_cell_that_can_run_has_a_cost_and_a_cell_to_check_it_on() -> None:
-    prospect = prospect_of(cell_of("Particular", chunk=8))
-    assert prospect.why_not is None
-    assert prospect.cost is not None
-    assert prospect.cost.executed_flops > 0
-    first = prospect.checks[0]
-    assert (first.problem.N, first.workload, first.params) == (256, Workload.FORWARD, {"chunk": 8})
-
-
 def test_a_method_without_groups_is_asked_about_the_heads_that_a_model_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "installed_version", lambda _: "5")
     monkeypatch.setattr(registry.load("gate_cases:Right"), "grouped", False)

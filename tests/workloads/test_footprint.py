@@ -2,6 +2,7 @@
 
 import os
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -120,12 +121,6 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Setting:
     return made
 
 
-def of_nvml(setting: Setting) -> set[tuple[int | None, str | None]]:
-    """What the counters of NVML say, and why they say nothing."""
-    readings = on_cuda(setting)
-    return {(readings[name].bytes, readings[name].reason) for name in BY_NVML}
-
-
 def test_counters_on_a_gpu_are_all_there(on_gpu: Setting, nvml: Any) -> None:
     nvml.processes = [(os.getpid(), 500)]
     readings = sizes(on_gpu) | on_cuda(on_gpu)
@@ -154,27 +149,22 @@ def test_nvml_looks_when_torch_has_given_back_what_it_keeps(
     assert order[-2:] == ["given back", "looks"]
 
 
-def test_a_process_that_nvml_hides_falls_back_to_the_flagged_delta(on_gpu: Setting, nvml: Any) -> None:
-    readings = on_cuda(on_gpu)
-    assert readings["nvml_process_peak"].bytes is None
-    assert "container" in (readings["nvml_process_peak"].reason or "")
-    assert readings["nvml_device_delta"].flag == "device_delta"
+def test_what_nvml_does_not_tell_is_empty_with_the_reason(on_gpu: Setting, nvml: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reasons() -> dict[str, str | None]:
+        readings = on_cuda(on_gpu)
+        assert readings["torch_allocated_peak"].bytes == 700
+        return {name: readings[name].reason for name in BY_NVML if readings[name].bytes is None}
 
-
-def test_a_gpu_that_is_lost_leaves_its_counters_empty(on_gpu: Setting, nvml: Any) -> None:
+    # a container hides processes; of the whole device there is a flagged delta
+    assert on_cuda(on_gpu)["nvml_device_delta"].flag == "device_delta"
+    assert "container" in (reasons().pop("nvml_process_peak") or "")
     nvml.nvmlDeviceGetMemoryInfo = nvml.refuses
-    assert of_nvml(on_gpu) == {(None, "NVML: GPU is lost")}
-    assert on_cuda(on_gpu)["torch_allocated_peak"].bytes == 700
+    assert reasons() == dict.fromkeys(BY_NVML, "NVML: GPU is lost")
     nvml.uuid = "GPU-5678"
-    assert of_nvml(on_gpu) == {(None, "NVML knows no device GPU-1234: Not Found")}
-
-
-def test_without_nvml_its_counters_have_the_reason(on_gpu: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    def library() -> None:
-        raise NvmlUnavailableError("nvidia-ml-py is not installed")
-
-    monkeypatch.setattr("attnbench.measure.nvml.library", library)
-    assert of_nvml(on_gpu) == {(None, "nvidia-ml-py is not installed")}
+    assert reasons() == dict.fromkeys(BY_NVML, "NVML knows no device GPU-1234: Not Found")
+    absent = Mock(side_effect=NvmlUnavailableError("nvidia-ml-py is not installed"))
+    monkeypatch.setattr("attnbench.measure.nvml.library", absent)
+    assert reasons() == dict.fromkeys(BY_NVML, "nvidia-ml-py is not installed")
 
 
 @pytest.mark.cuda

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -146,7 +147,9 @@ def test_whole_sequences_are_timed_by_the_host_s_clock(
     assert taken == [("cuda:0", mode)]
 
 
-def test_the_state_of_a_gpu_is_recorded_before_and_after_and_who_came_in_between(nvml: Any) -> None:
+def test_the_state_of_a_gpu_is_recorded_before_and_after_with_who_came_in_between_or_why_not(
+    nvml: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nvml.processes = [(os.getpid(), 500)]
     with watched("cuda:0") as conditions:
         assert not conditions.facts
@@ -156,13 +159,8 @@ def test_the_state_of_a_gpu_is_recorded_before_and_after_and_who_came_in_between
     with watched("cuda:0") as conditions:
         nvml.processes.append((1, 500))
     assert conditions.flags([1.0])[-1:] == ("shared",)
-
-
-def test_without_nvml_the_run_goes_on_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    def library() -> None:
-        raise NvmlUnavailableError("NVML: Driver/library version mismatch")
-
-    monkeypatch.setattr("attnbench.measure.nvml.library", library)
+    mismatch = Mock(side_effect=NvmlUnavailableError("NVML: Driver/library version mismatch"))
+    monkeypatch.setattr("attnbench.measure.nvml.library", mismatch)
     with watched("cuda:0") as conditions:
         pass
     assert conditions.facts["nvml_before"] == conditions.facts["nvml_after"] == "NVML: Driver/library version mismatch"
