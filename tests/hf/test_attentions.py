@@ -317,25 +317,23 @@ def test_what_cannot_be_swapped_is_refused_and_leaves_the_model_as_it_was(given:
 def test_what_a_state_cannot_do_is_refused(hf: Any) -> None:
     from transformers import DynamicCache
 
+    def refuses(says: str, call: Callable[..., object], *given: object, **named: object) -> None:
+        with pytest.raises(hf.CannotError, match=says):
+            call(*given, **named)
+
     model, tokens = model_of(), tokens_of()
-    before = DynamicCache(config=model.config)
+    before, cache = (DynamicCache(config=model.config) for _ in range(2))
     logits(model, tokens, past_key_values=before)
     hf.swap(model, "linear.chunked")
-    with pytest.raises(hf.CannotError, match="swapped already"):
-        hf.swap(model, "linear.chunked", layers=[0])
-    with pytest.raises(hf.CannotError, match="from before it was swapped"):
-        logits(model, tokens, past_key_values=before)
-    cache = DynamicCache(config=model.config)
+    refuses("swapped already", hf.swap, model, "linear.chunked", layers=[0])
+    refuses("from before it was swapped", logits, model, tokens, past_key_values=before)
     model(tokens, past_key_values=cache)
-    with pytest.raises(hf.CannotError, match="keeps no state under gradients"):
-        model(tokens[:, :1], past_key_values=cache)
-    with pytest.raises(hf.CannotError, match="mask of one's own"):
-        model(tokens, attention_mask=torch.ones(3, 1, 21, 21))
-    with pytest.raises(hf.CannotError, match="packed into one row"):
-        model(tokens, position_ids=torch.cat([torch.arange(10), torch.arange(11)]).expand(3, -1))
+    refuses("keeps no state under gradients", model, tokens[:, :1], past_key_values=cache)
+    refuses("mask of one's own", model, tokens, attention_mask=torch.ones(3, 1, 21, 21))
+    packed = torch.cat([torch.arange(10), torch.arange(11)]).expand(3, -1)
+    refuses("packed into one row", model, tokens, position_ids=packed)
     hf.swap(hf.unswap(model), "sparse.local_attention", window=8)
-    with pytest.raises(hf.CannotError, match="use_cache=False"):
-        written(model, tokens)
+    refuses("use_cache=False", written, model, tokens)
 
 
 def test_parameters_of_layers_are_told_to_methods_that_ask(hf: Any) -> None:

@@ -77,47 +77,39 @@ def test_every_errand_has_a_process_of_its_own_forked_from_a_server_of_one_threa
     assert psutil.Process(warm._server.pid).num_threads() == 1
 
 
+ENDS = {
+    "faulty:Segfaults": (Status.CRASHED, "SIGSEGV (signal 11)"),
+    "faulty:Aborts": (Status.CRASHED, "SIGABRT (signal 6)"),
+    "faulty:Killed": (Status.CRASHED, "SIGKILL (signal 9)"),
+    "faulty:Exits": (Status.ERROR, "exit code 3"),
+    "faulty:Raises": (Status.ERROR, "ValueError: this method is out of order"),
+    "faulty:StickyCudaError": (Status.ERROR, "illegal memory access"),
+    "faulty:OutOfDeviceMemory": (Status.OOM_DEVICE, "512.00 GiB"),
+    "faulty:RaisesMemoryError": (Status.OOM_HOST, "memory limit"),
+    "faulty:AllocatesWithoutEnd": (Status.OOM_HOST, "memory limit"),
+    "faulty:UsesUpItsMemory": (Status.OOM_HOST, "memory limit of this cell reached: 134217728"),
+    "faulty:Declines": (Status.UNSUPPORTED, "only float64 is written"),
+    "faulty:NeedsAPackage": (Status.MISSING, "pip install 'a-package-that-nobody-has>=2'"),
+    "import_raises:Method": (Status.ERROR, "cannot be imported today"),
+    "import_exits:Method": (Status.ERROR, "SystemExit: 4"),
+    "import_dies:Method": (Status.ERROR, "exit code 5"),
+    "import_chatters:Method": (Status.ERROR, "after 100 MB"),
+    "import_needs:Method": (Status.MISSING, "pip install a_module_that_nobody_has"),
+    "import_wanders:Method": (Status.ERROR, "lost"),
+}
+
+
 def test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean(warm: Isolation) -> None:
     measures(warm, "faulty:ChangesTheWorld")
-    ends = {
-        "Segfaults": (Status.CRASHED, "SIGSEGV (signal 11)"),
-        "Aborts": (Status.CRASHED, "SIGABRT (signal 6)"),
-        "Killed": (Status.CRASHED, "SIGKILL (signal 9)"),
-        "Exits": (Status.ERROR, "exit code 3"),
-        "Raises": (Status.ERROR, "ValueError: this method is out of order"),
-        "StickyCudaError": (Status.ERROR, "illegal memory access"),
-        "OutOfDeviceMemory": (Status.OOM_DEVICE, "512.00 GiB"),
-        "RaisesMemoryError": (Status.OOM_HOST, "memory limit"),
-        "AllocatesWithoutEnd": (Status.OOM_HOST, "memory limit"),
-        "UsesUpItsMemory": (Status.OOM_HOST, "memory limit of this cell reached: 134217728"),
-        "Declines": (Status.UNSUPPORTED, "only float64 is written"),
-        "NeedsAPackage": (Status.MISSING, "pip install 'a-package-that-nobody-has>=2'"),
-    }
-    for name, (status, words) in ends.items():
-        failed = failure(warm, f"faulty:{name}")
-        assert (failed.status, name) == (status, name)
-        assert words in failed.reason, name
-        if name in {"Segfaults", "Raises"}:
+    for method, (status, words) in ENDS.items():
+        failed = failure(warm, method)
+        assert (failed.status, method) == (status, method)
+        assert words in failed.reason, method
+        if method in {"faulty:Segfaults", "faulty:Raises"}:
             # the last lines of the traceback, without a folder of one machine
             assert 'faulty.py"' in failed.detail
             assert '"/' not in failed.detail
         measures(warm)
-
-
-def test_a_module_that_goes_wrong_at_import_costs_only_its_own_errand(warm: Isolation) -> None:
-    ends = {
-        "import_raises": (Status.ERROR, "cannot be imported today"),
-        "import_exits": (Status.ERROR, "SystemExit: 4"),
-        "import_dies": (Status.ERROR, "exit code 5"),
-        "import_chatters": (Status.ERROR, "after 100 MB"),
-        "import_needs": (Status.MISSING, "pip install a_module_that_nobody_has"),
-        "import_wanders": (Status.ERROR, "lost"),
-    }
-    for module, (status, words) in ends.items():
-        failed = failure(warm, f"{module}:Method")
-        assert (failed.status, module) == (status, module)
-        assert words in failed.reason, module
-    measures(warm)
 
 
 def test_a_hang_times_out_shows_where_and_ends_with_all_that_it_started_whatever_it_ignores(warm: Isolation) -> None:

@@ -52,7 +52,6 @@ def proven(monkeypatch: pytest.MonkeyPatch, cell: Cell, share: float = 100.0) ->
         cell_of("linear.chunked", Workload.FORWARD_BACKWARD, params={"chunk": 32}),
         cell_of(workload=Workload.FORWARD_BACKWARD, **HASHED),
         cell_of("sparse.topk"),
-        cell_of("delta.deltanet", Workload.DECODE),
         cell_of("delta.deltanet", Workload.DECODE_TOTAL),
         cell_of(workload=Workload.BACKWARD),
         cell_of("softmax.mla", Workload.BACKWARD),

@@ -132,7 +132,6 @@ def test_a_first_call_above_its_limit_is_over_budget() -> None:
     ("workload", "asked", "mode"),
     [
         ("forward", "default", "default"),
-        ("decode", "default", "default"),
         ("decode_total", "default", "wall"),
         ("generate", "default", "wall"),
         ("decode_total", "graph", "graph"),
@@ -275,24 +274,18 @@ def test_a_choice_that_is_not_what_the_forward_does_or_fails_by_itself_has_a_rea
     assert selection_of("CannotChoose", noted) == (None, {"selection_reason": words})
 
 
-def test_a_cell_that_is_timed_by_a_graph_chooses_by_the_host_s_clock(noted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, ...]] = []
-
-    def clock(*how: str) -> CountingClock:
-        asked.append(how)
-        return CountingClock(noted)
-
-    monkeypatch.setattr(devices, "clock", clock)
-    assert selection_of("Selects", noted, clock=ClockMode.GRAPH)[0] == pytest.approx(0.25)
-    assert asked == [("cpu", "wall")]
-
-
-def test_the_share_stands_in_the_row_beside_the_time(noted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_share_stands_in_the_row_and_of_a_graph_it_is_taken_by_the_host_s_clock(
+    noted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = row()
     assert SELECTION_SHARE not in right.samples
     assert not [fact for fact in right.facts if fact.startswith("selection")]
-    monkeypatch.setattr(devices, "clock", lambda *_: CountingClock(noted))
+    clock = Mock(side_effect=lambda *_: CountingClock(noted))
+    monkeypatch.setattr(devices, "clock", clock)
     found = row(cell_of("Selects"))
     assert set(found.samples["time"].values) == {4.0}, "choosing by itself is no part of a sample"
     assert found.samples[SELECTION_SHARE].values == pytest.approx((0.25,))
     assert found.samples[SELECTION_SHARE].unit == "1"
+    clock.reset_mock()
+    assert selection_of("Selects", noted, clock=ClockMode.GRAPH)[0] == pytest.approx(0.25)
+    clock.assert_called_once_with("cpu", "wall")
