@@ -399,7 +399,8 @@ class Selects(Points):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, choices: Tensor | None = None) -> Tensor:
         return super().forward(q, k, v, choices=self.choose(q, k, v) if choices is None else choices)
 
-    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor) -> Tensor:
+    def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
+        assert choices is not None
         return v[choices[at, 0]]
 
 
