@@ -62,15 +62,9 @@ def test_a_step_up_is_slower_from_its_first_run_on() -> None:
     assert (turn.last, turn.first) == (7, 20)
 
 
-def test_a_series_is_the_same_only_where_noise_and_few_runs_could_not_hide_a_change() -> None:
+def test_a_series_is_the_same_only_where_few_runs_could_not_hide_a_change() -> None:
     quiet = trend(list(noise(0.005, 40)))
     assert (quiet.state, quiet.smallest) == (Verdict.SAME, 0.05)
-    # ±37 % from run to run hide 60 %
-    values = noise(0.37, 12)
-    values[6:] *= 1.6
-    loud = trend(list(values))
-    assert (loud.turns, loud.state) == ((), Verdict.UNCLEAR)
-    assert 0.6 < loud.smallest < math.inf
     few, one = trend([1.0, 1.0, 1.0]), trend([0.01])
     assert (few.state, few.smallest) == (Verdict.UNCLEAR, math.inf)
     assert (one.state, one.noise, one.newest) == (Verdict.UNCLEAR, 0.0, 0.01)
@@ -135,9 +129,9 @@ def test_a_cell_that_fails_from_a_run_on_is_lost_with_its_reason() -> None:
     assert (math.isnan(never.newest), never.failing, untimed.failing) == (True, True, False)
 
 
-@pytest.mark.parametrize(("since", "told"), [("", 1), ("2026-01-11T00:00:00+00:00", 1), ("2026-01-12T00:00:00+00:00", 0)])
-def test_only_changes_since_a_date_are_told_and_older_runs_still_count(since: str, told: int) -> None:
-    seen = found(track([0.010] * 10 + [0.013] * 8), since=since)
+@pytest.mark.parametrize(("day", "told"), [(11, 1), (12, 0)])
+def test_only_changes_since_a_date_are_told_and_older_runs_still_count(day: int, told: int) -> None:
+    seen = found(track([0.010] * 10 + [0.013] * 8), since=f"2026-01-{day}T00:00:00+00:00")
     assert len(seen.trends[0].turns) == len(seen.regressed) == told
     assert len(seen.trends[0].steps) == 1
 
