@@ -1,5 +1,6 @@
 """A run to store, records that can be told apart by their note, and other processes."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +20,15 @@ from attnbench.store.run_folder import RunFolder
 
 Numbered = Callable[[int], Record]
 Start = Callable[..., tuple[subprocess.Popen[str], str]]
+
+
+def refusing(number: int) -> Callable[..., int]:
+    """What a system call does that fails."""
+
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
 
 
 @pytest.fixture

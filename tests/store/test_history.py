@@ -1,8 +1,6 @@
 """Histories: run folders come as a whole or not at all, here and at URLs, and nothing is overwritten."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,9 +65,7 @@ def test_a_run_that_is_being_written_or_has_a_link_in_it_is_not_taken(history: H
     assert history.holds("s/i")
 
 
-def test_names_of_one_folder_are_one_history_and_a_password_is_not_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_one_folder_are_one_history_and_no_password_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = ("h", "./h", str(tmp_path / "h"), f"file://{tmp_path / 'h'}")
     assert len({open_history(name).address for name in names}) == 1
@@ -143,8 +139,3 @@ def test_only_runs_are_listed_with_a_stamp_of_their_records(folder: RunFolder, t
 def test_a_url_of_which_nothing_is_known_is_refused_in_words(url: str, words: str) -> None:
     with pytest.raises(HistoryError, match=words):
         open_history(url)
-
-
-def test_a_local_history_needs_no_library_for_urls() -> None:
-    code = "import sys\nfrom attnbench.store.history import *\nopen_history('x')\nassert 'fsspec' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attnbench.store.lock import FolderLock, LockedError
-from tests.store.conftest import Start
+from tests.store.conftest import Start, refusing
 
 HOLDER = """
 import signal, sys
@@ -74,10 +74,7 @@ def test_a_lock_that_is_a_link_or_a_pipe_is_refused_and_what_it_leads_to_stays(l
 
 
 def test_a_file_system_without_locks_is_refused_in_words(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(fcntl, "flock", refusing(errno.ENOLCK))
     with pytest.raises(LockedError, match=rf"{lock.parent} cannot be locked \(No locks available\); use a local folder"):
         FolderLock(lock).__enter__()
 
@@ -85,10 +82,6 @@ def test_a_file_system_without_locks_is_refused_in_words(lock: Path, monkeypatch
 def test_a_folder_that_is_read_only_is_refused_in_words(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LockedError, match=r"cannot be locked \(No such file or directory\)"):
         FolderLock(lock.parent / "none" / lock.name).__enter__()
-
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "open", refusing(errno.EROFS))
     with pytest.raises(LockedError, match=rf"{lock.parent} cannot be locked \(Read-only file system\)"):
         FolderLock(lock).__enter__()

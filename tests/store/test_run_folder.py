@@ -13,16 +13,7 @@ import pytest
 
 from attnbench.schema.record import VERSION, Record
 from attnbench.store.run_folder import RunFolder, StoreError
-from tests.store.conftest import Numbered
-
-
-def refusing(number: int) -> Callable[..., int]:
-    """What a system call does that fails."""
-
-    def refuse(*_: object, **__: object) -> int:
-        raise OSError(number, os.strerror(number))
-
-    return refuse
+from tests.store.conftest import Numbered, refusing
 
 
 def notes(records: list[Record]) -> list[int]:
@@ -147,10 +138,9 @@ SPOILT: dict[str, tuple[bytes, bytes]] = {
 }
 
 
-@pytest.mark.parametrize(("line", "reason"), SPOILT.values(), ids=SPOILT)
-def test_a_spoilt_line_between_others_is_set_aside_as_it_was_and_with_the_reason(
-    kept: Kept, line: bytes, reason: bytes
-) -> None:
+@pytest.mark.parametrize("name", SPOILT)
+def test_a_spoilt_line_between_others_is_set_aside_as_it_was_and_with_the_reason(kept: Kept, name: str) -> None:
+    line, reason = SPOILT[name]
     whole, folder = kept.file.read_bytes(), kept.folder
     first, second, third = whole.splitlines(keepends=True)
     kept.file.write_bytes(first + line + b"\n" + second + third)
@@ -173,24 +163,19 @@ def test_a_spoilt_line_between_others_is_set_aside_as_it_was_and_with_the_reason
     assert folder.set_aside == []
 
 
-FULL, WRITE = os.strerror(errno.ENOSPC), os.write
+WRITE = os.write
+FAULTS: dict[str, tuple[str, Callable[..., int], int]] = {
+    "full in the middle": ("write", lambda descriptor, data: WRITE(descriptor, data[:10]), errno.ENOSPC),
+    "full": ("write", refusing(errno.ENOSPC), errno.ENOSPC),
+    "full once it is synced": ("fsync", refusing(errno.ENOSPC), errno.ENOSPC),
+    "broken": ("fsync", refusing(errno.EIO), errno.EIO),
+}
 
 
-@pytest.mark.parametrize(
-    ("call", "fault", "words"),
-    [
-        pytest.param("write", lambda descriptor, data: WRITE(descriptor, data[:10]), FULL, id="full in the middle"),
-        *(
-            (call, refusing(number), os.strerror(number))
-            for call in ("write", "fsync")
-            for number in (errno.ENOSPC, errno.EIO, errno.EDQUOT)
-        ),
-    ],
-)
-def test_a_disk_that_fills_in_the_middle_of_a_line_leaves_no_half_line(
-    kept: Kept, call: str, fault: Callable[..., int], words: str
-) -> None:
-    whole = kept.file.read_bytes()
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_disk_that_fills_in_the_middle_of_a_line_leaves_no_half_line(kept: Kept, name: str) -> None:
+    call, fault, number = FAULTS[name]
+    whole, words = kept.file.read_bytes(), os.strerror(number)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, call, fault)
         with pytest.raises(StoreError, match=rf"cannot write .*records.jsonl: {words}; what was recorded so far is kept"):
@@ -223,7 +208,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("resumed", [False, True])
 def test_records_that_another_program_touched_are_noticed_before_one_is_added(kept: Kept, change: str, resumed: bool) -> None:
     if resumed:
@@ -236,18 +221,10 @@ def test_records_that_another_program_touched_are_noticed_before_one_is_added(ke
     assert {file.name: file.read_bytes() for file in kept.folder.path.iterdir()} == before
 
 
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [
-        pytest.param(os.mkfifo, "it is not a regular file", id="pipe"),
-        pytest.param(lambda file: file.symlink_to("/dev/zero"), "it is not a regular file", id="device"),
-        pytest.param(Path.mkdir, "Is a directory", id="folder"),
-    ],
-)
+@pytest.mark.parametrize("place", [os.mkfifo, lambda file: file.symlink_to("/dev/zero"), Path.mkdir])
 @pytest.mark.parametrize("call", ["records", "repair", "info", "plan"])
-def test_what_is_no_file_is_refused_and_not_read(
-    folder: RunFolder, call: str, place: Callable[[Path], None], words: str
-) -> None:
+def test_what_is_no_file_is_refused_and_not_read(folder: RunFolder, call: str, place: Callable[[Path], None]) -> None:
+    words = "Is a directory" if place is Path.mkdir else "it is not a regular file"
     file = folder.path / {"info": "run.json", "plan": "plan.json"}.get(call, "records.jsonl")
     file.unlink(missing_ok=True)
     place(file)

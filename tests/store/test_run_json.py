@@ -14,17 +14,13 @@ from attnbench.schema.problem import Problem
 from attnbench.schema.run import RUN_VERSION, RunInfo
 from attnbench.schema.selfcheck import Selfcheck
 from attnbench.store.run_folder import RunFolder, StoreError, safe_name
+from tests.store.conftest import refusing
 
 
-def test_run_json_is_replaced_as_a_whole_or_not_at_all(
-    folder: RunFolder, run_info: RunInfo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
+def test_run_json_is_replaced_as_a_whole_or_not_at_all(folder: RunFolder, run_info: RunInfo) -> None:
     other = run_info.model_copy(update={"command": "x" * 10_000})
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", refuse)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", refusing(errno.EIO))
         with pytest.raises(StoreError, match=r"cannot write .*run.json: Input/output error"):
             folder.rewrite(other)
     assert folder.info() == run_info
