@@ -53,7 +53,7 @@ FAULTS: dict[str, list[str]] = {
         STORM,
     ],
     "what a killed process leaves among temporary files is removed with the next": [
-        "store/test_scratch.py::test_what_a_killed_process_left_is_removed_with_the_next_and_what_a_living_one_uses_stays",
+        "store/test_lock.py::test_what_a_killed_process_left_is_removed_with_the_next_and_what_a_living_one_uses_stays",
         "places/test_checkout.py::test_what_a_killed_process_left_is_removed_and_git_keeps_no_note_of_it",
         STORM,
     ],

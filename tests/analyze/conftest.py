@@ -53,9 +53,7 @@ class Writer:
     def weighed(self, cell: Cell, replicate: int = 0, **counters: Counter) -> Record:
         return self.record(Job(cell=cell, phase=Pass.MEMORY, replicate=replicate), Measured(memory=counters))
 
-    def failed(
-        self, cell: Cell, status: Status = Status.CRASHED, reason: str = "killed", replicate: int = 0, **job: Any
-    ) -> Record:
+    def failed(self, cell: Cell, status: Status = Status.CRASHED, reason: str = "", replicate: int = 0, **job: Any) -> Record:
         return self.record(Job(cell=cell, replicate=replicate, **job), Failed(status=status, reason=reason))
 
     def record(self, job: Job, outcome: Measured | Failed) -> Record:
@@ -66,6 +64,10 @@ class Writer:
         records = [self.timed(cell, [value], replicate, B=B) for replicate, value in enumerate(medians)]
         (found,) = summarize([cell], [*records, *more])
         return found
+
+    def of_size(self, cell: Cell, size: int | None, source: str = "VmHWM") -> CellSummary:
+        """Of a cell that took a second and so many bytes."""
+        return self.summary(cell, [1.0], self.weighed(cell, host_rss_peak=Counter(bytes=size, source=source)))
 
 
 writer = Writer()

@@ -149,15 +149,11 @@ def test_what_bounds_a_batch_is_how_the_smallest_failed_that_was_too_large() -> 
 # training
 
 
-def trained(status: str = "ok", series: Mapping[str, Mapping[int, tuple[float, ...]]] | None = None) -> CellSummary:
+def curves(updates: Mapping[int, tuple[float, ...]], losses: Mapping[int, tuple[float, ...]]) -> CellSummary:
     training = Training(task=Task.COPY)
     cell = Cell(method="m", problem=Problem(N=8, causal=True), workload=Workload.TRAIN, training=training)
-    return CellSummary(cell, status, series=series or {})
-
-
-def curves(updates: Mapping[int, tuple[float, ...]], losses: Mapping[int, tuple[float, ...]]) -> CellSummary:
     seconds = {seed: tuple(10.0 * seed + u for u in each) for seed, each in updates.items()}
-    return trained(series=dict(zip(CURVE, (updates, seconds, losses), strict=True)))
+    return CellSummary(cell, "ok", series=dict(zip(CURVE, (updates, seconds, losses), strict=True)))
 
 
 def test_a_curve_is_the_median_of_the_seeds_with_their_range_without_what_is_torn_or_no_number() -> None:
@@ -165,8 +161,8 @@ def test_a_curve_is_the_median_of_the_seeds_with_their_range_without_what_is_tor
     first, last = learning_curve(whole)
     assert (first.update, first.middle, first.low, first.high) == (0.0, 3.0, 3.0, 3.0)
     assert (last.update, last.seconds, last.middle, last.low, last.high) == (100.0, 110.0, 1.0, 0.5, 2.0)
-    assert learning_curve(trained()) == ()
-    assert learning_curve(trained("crashed", whole.series)) == ()
+    assert learning_curve(CellSummary(whole.cell, "ok")) == ()
+    assert learning_curve(CellSummary(whole.cell, "crashed", series=whole.series)) == ()
     updates = {0: (0.0, 100.0), 1: (0.0, 50.0), 2: (0.0, 100.0)}
     found = learning_curve(curves(updates, {0: (3.0, 1.0), 1: (3.0, 9.0), 2: (3.0,)}))
     assert [(moment.middle, moment.high) for moment in found] == [(3.0, 3.0), (1.0, 1.0)]

@@ -144,16 +144,6 @@ def test_a_change_counts_once_it_has_stayed_for_two_runs_and_a_level_that_went_b
     assert min(sizes) == 3
 
 
-def test_single_bad_runs_beside_a_step_hide_it_from_nobody() -> None:
-    y = still(10, 60)
-    y[30:] += STEP * 2
-    y[25] += 3
-    y[34] -= 3
-    (step,) = segment(y, MARGIN)
-    assert step.at == 30
-    assert math.exp(step.after - step.before) == pytest.approx(1.21, rel=0.04)
-
-
 def test_drift_and_a_step_below_the_margin_are_none_however_clear_and_two_below_it_are_one_above() -> None:
     rng = np.random.default_rng(11)
     for noise in (0.0, 0.001, 0.01, NOISE):

@@ -16,7 +16,7 @@ from attnbench.analyze.crossover import NO_FIGURE, NOT_PLANNED, Crossing, Crosso
 from attnbench.analyze.quantities import quantities, recorded
 from attnbench.analyze.scaling import Exponent, exponent, fit_interval, slope
 from attnbench.analyze.sections import sections
-from attnbench.schema.outcome import NEEDLE, Counter, Status
+from attnbench.schema.outcome import NEEDLE, Status
 from attnbench.schema.suite import Axes
 from tests.analyze.conftest import known, writer
 
@@ -176,11 +176,6 @@ def versus(cells: Sequence[CellSummary], of: str = "a", over: str = "b", quantit
     return Versus(section, of, over, recorded(cells)[quantity])
 
 
-def weighed(N: int, size: int | None, method: str = "a") -> CellSummary:
-    cell = writer.cell(method, N=N, B=2)
-    return writer.summary(cell, [1.0], writer.weighed(cell, host_rss_peak=Counter(bytes=size, source="VmHWM")))
-
-
 def test_lengths_without_a_figure_of_both_are_told_with_their_statuses() -> None:
     dense = [writer.cell("b", N) for N in THREE]
     failed = [writer.summary(cell, (), writer.failed(cell, Status.OOM_HOST)) for cell in dense[1:]]
@@ -192,7 +187,7 @@ def test_lengths_without_a_figure_of_both_are_told_with_their_statuses() -> None
 
 
 def test_a_cell_that_ran_but_has_no_counter_or_a_replicate_of_nothing_says_so() -> None:
-    cells = [weighed(1024, size, method) for method, size in (("a", 10), ("b", None))]
+    cells = [writer.of_size(writer.cell(method), size) for method, size in (("a", 10), ("b", None))]
     assert versus(cells, quantity="memory").gaps == {1024: ("", NO_FIGURE)}
     scores = {(512, "a"): (0, 0, 0.3), (512, "b"): (0.2, 0.2, 0.2), (1024, "a"): (0.4, 0.5, 0.4), (1024, "b"): (0.2, 0.2, 0.2)}
     cells = [CellSummary(writer.cell(m, N), OK, scores={NEEDLE: dict(enumerate(each))}) for (N, m), each in scores.items()]
@@ -253,7 +248,8 @@ def test_intervals_are_those_of_the_replicates_slopes_or_of_least_squares() -> N
 
 
 def test_memory_grows_by_its_counter_and_zero_bytes_are_left_out() -> None:
-    cells = [*(weighed(N, 2 * N * N) for N in LENGTHS[:3]), weighed(LENGTHS[3], 0)]
+    sizes = {N: N**2 for N in LENGTHS[:3]} | {LENGTHS[3]: 0}
+    cells = [writer.of_size(writer.cell(N=N), size) for N, size in sizes.items()]
     fit = known(growth(cells, "memory"))
     assert (fit.interval, fit.lengths) == (None, LENGTHS[:3])
     assert fit.value == pytest.approx(2.0)

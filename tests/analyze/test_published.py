@@ -138,10 +138,8 @@ def test_growth_is_fitted_per_sample_for_each_replicate_over_the_lengths_that_ra
     [
         ({512: 100, 1024: 401, 2048: 1600}, Finding.REPRODUCED, ""),
         ({512: 100, 1024: 202, 2048: 400}, Finding.NOT_REPRODUCED, ""),
-        # 1.85 by least squares, which lies within the bounds, and of three points that are on no line
+        # 1.85 by least squares, which lies within the bounds, but of three points that are on no line
         ({512: 100, 1024: 250, 2048: 1300}, Finding.CANNOT_TELL, "the interval reaches over a bound"),
-        # 1.5, which lies outside, and the same
-        ({512: 100, 1024: 230, 2048: 800}, Finding.CANNOT_TELL, "the interval reaches over a bound"),
     ],
 )
 def test_the_growth_of_memory_is_judged_by_the_interval_of_its_fit(peaks: dict[int, int], finding: Finding, why: str) -> None:
@@ -177,9 +175,7 @@ def test_the_longest_length_says_what_ended_the_row() -> None:
         ((0.98, 1.0, 1.02), {"at_most": "printed"}, Finding.NOT_REPRODUCED),
     ],
 )
-def test_the_verdict_goes_by_the_interval(
-    values: tuple[float, ...], band: dict[str, float | str] | None, finding: Finding
-) -> None:
+def test_the_verdict_goes_by_the_interval(values: tuple[float, ...], band: dict[str, Any] | None, finding: Finding) -> None:
     found = row(published(ours=ours("loss", "a", "train"), number=0.9, reproduced=band), scored("a", "loss", *values))
     assert found.finding is finding
     if len(values) == 2:

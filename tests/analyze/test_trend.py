@@ -106,9 +106,7 @@ CAME_BACK_SLOWER = [0.010] * 8 + [FAILS] * 4 + [0.015] * 8
         pytest.param([UNTIMED] * 6, [], False, id="nor is one that is not timed"),
     ],
 )
-def test_only_changes_for_the_worse_that_stayed_are_regressions(
-    numbers: list[float], want: list[Verdict], regressed: bool
-) -> None:
+def test_only_worse_changes_that_stayed_are_regressions(numbers: list[float], want: list[Verdict], regressed: bool) -> None:
     seen = found(track(numbers))
     (only,) = seen.trends
     assert [turn.verdict for turn in only.turns] == want

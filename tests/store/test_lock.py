@@ -1,15 +1,17 @@
-"""One writer a folder: a second is refused and told who holds it, and a dead holder's lock is taken over."""
+"""One writer a folder, and folders for a moment: of a dead process they are taken over or removed, of a living one never."""
 
 import errno
 import fcntl
 import json
 import os
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from attnbench.store.lock import FolderLock, LockedError
+from attnbench.store.scratch import scratch
 from tests.store.conftest import Start, refusing
 
 HOLDER = """
@@ -85,3 +87,64 @@ def test_a_folder_that_is_read_only_is_refused_in_words(lock: Path, monkeypatch:
     monkeypatch.setattr(os, "open", refusing(errno.EROFS))
     with pytest.raises(LockedError, match=rf"{lock.parent} cannot be locked \(Read-only file system\)"):
         FolderLock(lock).__enter__()
+
+
+# folders for a moment
+
+
+KEEPER = """
+import signal
+from attnbench.store.scratch import scratch
+with scratch() as folder:
+    (folder / "errand.json").write_text("{}")
+    print(folder, flush=True)
+    signal.pause()
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files, of this test and of the processes that it starts."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+def test_a_folder_is_gone_afterwards_whatever_happened_and_never_before(temporary: Path) -> None:
+    with pytest.raises(NotADirectoryError), scratch() as folder:  # noqa: PT012 - the folder is filled first
+        (folder / "below").mkdir()
+        (folder / "errand.json").touch()
+        (folder / "errand.json" / "below").mkdir()
+    assert list(temporary.iterdir()) == []
+    with scratch() as first, scratch() as second:
+        with scratch():
+            pass
+        assert first.is_dir()
+        assert second.is_dir()
+
+
+def test_what_a_killed_process_left_is_removed_with_the_next_and_what_a_living_one_uses_stays(
+    temporary: Path, start: Start
+) -> None:
+    living, used = start(KEEPER)
+    killed, left = start(KEEPER)
+    killed.kill()
+    killed.wait()
+    assert Path(left).is_dir()
+    with scratch() as folder:
+        assert set(temporary.iterdir()) == {folder, Path(used)}
+        assert (Path(used) / "errand.json").is_file()
+    assert living.poll() is None
+
+
+def test_what_only_resembles_a_folder_left_behind_is_left_alone(temporary: Path) -> None:
+    names = ("attnbench-scratch-", "attnbench-scratch-Of_Mine", "attnbench-results", "attnbench-12345678")
+    for name in names:
+        (temporary / name).mkdir()
+    precious = temporary / "attnbench-results" / "file"
+    precious.touch()
+    (temporary / "attnbench-scratch-12345678").symlink_to(precious.parent)
+    with scratch():
+        pass
+    assert all((temporary / name).is_dir() for name in names)
+    assert precious.exists()
