@@ -45,9 +45,7 @@ def test_the_vocabulary_is_what_suites_may_write_and_no_two_figures_share_a_colu
     every = quantities(())
     assert set(every) == set(FIGURES)
     assert len({quantity.column for quantity in every.values()}) == len(every)
-    assert all(quantity.verb.endswith((" than", " in direction than")) for quantity in every.values())
-    main = {Workload.FORWARD: "time", Workload.FIDELITY: "output_error", Workload.NUMERICS: "rounding", Workload.TRAIN: "loss"}
-    assert {workload: main_quantity(workload) for workload in main} == main
+    assert {main_quantity(workload) for workload in Workload} <= set(every)
 
 
 def test_rates_are_what_is_done_over_the_median_time_and_work_grows_with_a_batch_that_was_found(info: RunInfo) -> None:
@@ -73,12 +71,10 @@ def test_a_cell_stands_under_the_roof_where_its_flops_and_bytes_put_it(info: Run
 
 
 # energy is told for each of the three samples of the batch that ran
-@pytest.mark.parametrize(
-    ("name", "value", "want"), [("first_call", 7.0, 7.0), ("energy", 6.0, 2.0), ("selection_share", 0.25, 0.25)]
-)
-def test_what_is_recorded_beside_the_time_is_a_figure_too(name: str, value: float, want: float) -> None:
+@pytest.mark.parametrize(("name", "want"), [("first_call", 6.0), ("energy", 2.0), ("selection_share", 6.0)])
+def test_what_is_recorded_beside_the_time_is_a_figure_too(name: str, want: float) -> None:
     cell, time = writer.cell(), {"time": Series(unit="s", values=(1.0,))}
-    samples = {**time, name: Series(unit="", values=(value,))}
+    samples = {**time, name: Series(unit="", values=(6.0,))}
     (with_it,) = summarize([cell], [writer.record(Job(cell=cell, B=3), Measured(samples=samples, facts={"B": 3}))])
     (without,) = summarize([cell], [writer.record(Job(cell=cell), Measured(samples=time))])
     assert estimate(name, with_it) == Estimate(want, Interval(want, want, Spread.BAND))
@@ -98,17 +94,12 @@ def test_scores_have_a_mean_and_its_t_interval_from_five_on_or_of_trained_models
 
 
 @pytest.mark.parametrize(
-    ("name", "most", "last", "end"),
-    [
-        ("mass_recall", 1.0, 0.5, 1.0),
-        ("output_error", 0.0, 0.5, 0.0),
-        ("cosine", -1.0, 0.0, -1.0),
-        ("missed_mass", 1.0, 0.5, 0.0),
-    ],
+    ("name", "most", "end"),
+    [("mass_recall", 1.0, 1.0), ("output_error", 0.0, 0.0), ("cosine", -1.0, -1.0), ("missed_mass", 1.0, 0.0)],
 )
-def test_an_interval_ends_where_the_figure_must(name: str, most: float, last: float, end: float) -> None:
+def test_an_interval_ends_where_the_figure_must(name: str, most: float, end: float) -> None:
     source = "mass_recall" if name == "missed_mass" else name
-    assert end in known(estimate(name, scored(*[most] * 4, last, name=source))).ends
+    assert end in known(estimate(name, scored(*[most] * 4, 0.5, name=source))).ends
 
 
 def test_bytes_are_read_once_and_exact_and_every_counter_has_its_name() -> None:

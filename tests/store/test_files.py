@@ -10,14 +10,8 @@ import pytest
 from attnbench.store.files import write_durably, write_named, write_within
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """One that may be a stranger's."""
-    (tmp_path / "folder").mkdir()
-    return tmp_path / "folder"
-
-
-def test_a_file_and_the_folders_on_the_way_to_it_are_made(folder: Path, tmp_path: Path) -> None:
+def test_a_file_and_the_folders_on_the_way_to_it_are_made(tmp_path: Path) -> None:
+    (folder := tmp_path / "folder").mkdir()
     assert write_within(folder, "a/b/c.txt", b"one") == folder / "a/b/c.txt"
     write_within(folder, "a/b/c.txt", b"two", durably=True)
     longest = "x" * 255
@@ -30,20 +24,20 @@ def test_a_file_and_the_folders_on_the_way_to_it_are_made(folder: Path, tmp_path
 
 
 @pytest.mark.parametrize("name", ["../mine", "a/../../mine", "/tmp/mine", ".."])
-def test_a_name_that_leads_out_is_refused(folder: Path, name: str) -> None:
+def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="leads out of"):
-        write_within(folder, name, b"new")
+        write_within(tmp_path, name, b"new")
 
 
-def test_what_cannot_be_written_names_its_file_and_leaves_nothing_half_written(folder: Path) -> None:
-    (folder / "a").mkdir()
+def test_what_cannot_be_written_names_its_file_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
     with pytest.raises(IsADirectoryError) as caught:
-        write_durably(folder / "a", b"new")
-    assert caught.value.filename == str(folder / "a")
-    assert [file.name for file in folder.iterdir()] == ["a"]
+        write_durably(tmp_path / "a", b"new")
+    assert caught.value.filename == str(tmp_path / "a")
+    assert [file.name for file in tmp_path.iterdir()] == ["a"]
     with pytest.raises(FileNotFoundError):
-        write_durably(folder / "gone" / "a", b"new")
-    assert not (folder / "gone").exists()
+        write_durably(tmp_path / "gone" / "a", b"new")
+    assert not (tmp_path / "gone").exists()
 
 
 def test_a_file_that_a_user_names_is_replaced_as_a_whole_and_a_link_is_written_through(tmp_path: Path) -> None:

@@ -128,14 +128,8 @@ def test_only_runs_are_listed_with_a_stamp_of_their_records(folder: RunFolder, t
     assert len(stamps) == 3
 
 
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
-        ("nonsense://x", "nonsense:// is no place for a history"),
-        ("gdrive://x", "gdrive:// needs another package"),
-        ("simplecache::file:///etc", "one address within another is no place for a history"),
-    ],
-)
-def test_a_url_of_which_nothing_is_known_is_refused_in_words(url: str, words: str) -> None:
-    with pytest.raises(HistoryError, match=words):
-        open_history(url)
+def test_a_url_of_which_nothing_is_known_is_refused_in_words() -> None:
+    with pytest.raises(HistoryError, match="gdrive:// needs another package"):
+        open_history("gdrive://x")
+    with pytest.raises(HistoryError, match="one address within another is no place for a history"):
+        open_history("simplecache::file:///etc")

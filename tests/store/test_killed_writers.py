@@ -23,10 +23,9 @@ def append(tmp_path: Path, run_info: RunInfo, numbered: Numbered) -> Append:
 
     def _run(*words: object, strace: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         tracer = ["strace", "-f", "-qq", "-o", "/dev/null", *strace] if strace else []
-        program = [sys.executable, "-B", str(Path(__file__).parent / "appender.py")]
+        program = [sys.executable, "-B", str(Path(__file__).with_name("appender.py")), str(tmp_path), *map(str, words)]
         text = f"{run_info.model_dump_json()}\n{numbered(0).line()}\n"
-        command = [*tracer, *program, str(tmp_path), *map(str, words)]
-        return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        return subprocess.run([*tracer, *program], input=text, capture_output=True, text=True, check=False)
 
     return _run
 
