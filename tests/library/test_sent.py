@@ -195,7 +195,7 @@ def test_versions_are_those_installed_here_and_a_package_without_a_wheel_is_name
 
 
 def test_what_pip_cannot_take_is_refused_before_a_file_is_made(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="python='312': must be a version as 3.12"):
+    with pytest.raises(UsageError, match=r"python='312': must be a version as 3\.12"):
         attnbench.bundle(tmp_path / "new", python="312")
     with pytest.raises(UsageError, match="also='a b': pip takes no such requirement"):
         attnbench.bundle(tmp_path / "new", also=["a b"])
