@@ -251,6 +251,6 @@ def test_a_search_that_was_cut_says_so(status: Status | None, most: int, value: 
 def test_a_refusal_ends_a_search_without_a_trial_and_a_check_or_another_s_trial_is_none() -> None:
     noted = of_a(writer.failed(writer.cell("a", 512), Status.UNSUPPORTED, "only float64"))
     assert (noted.value, noted.summary.status, noted.bound_at, noted.finished) == (0, "unsupported", None, True)
-    check = writer.record(Job(cell=writer.cell("a", 64), phase=Pass.CHECK), Measured())
+    check = writer.failed(writer.cell("a", 64), Status.INCORRECT, "off by one", phase=Pass.CHECK)
     nothing = of_a(trial(512, method="b"), check)
     assert (nothing.value, nothing.summary.status, nothing.finished) == (0, "not_run", False)
