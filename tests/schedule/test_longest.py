@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnbench.analyze.limits import limits
-from attnbench.places.local import Local
-from attnbench.places.place import carry_out
 from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger, largest
 from attnbench.schedule.longest import first_cells, next_length, searches
@@ -135,23 +133,6 @@ def test_a_method_is_checked_first_and_one_that_is_wrong_is_not_searched() -> No
     wrong, right = limits(info.cells, records, MOST)
     assert (wrong.summary.status, wrong.summary.reason) == ("incorrect", "its check: off by one")
     assert right.value == 1472
-
-
-def test_an_interrupted_trial_is_a_record() -> None:
-    def answer(job: Job) -> Outcome:
-        if job.cell.problem.N > 1000:
-            raise KeyboardInterrupt
-        return room(1500)(job)
-
-    place = Local(run_info(), FakeWorker(answer))
-    running = carry_out(searches(CellJobs(run_info(), Ledger()), MOST), place)
-    _, first = next(running)
-    with pytest.raises(KeyboardInterrupt):
-        next(running)
-    cut = place.interrupted()
-    assert cut is not None
-    found, _ = limits(run_info().cells, [first, cut], MOST)
-    assert (found.value, found.finished) == (512, False)
 
 
 def test_the_largest_batch_of_each_length_is_searched_for_and_no_time_taken() -> None:

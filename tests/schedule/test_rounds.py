@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from attnbench.analyze.cells import summarize
-from attnbench.places.local import Local
-from attnbench.places.place import carry_out
 from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import rounds
@@ -239,21 +237,6 @@ def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed
 
     assert jobs(whole[:cut] + rest) == jobs(whole)
     assert set(jobs(whole).values()) == {1}
-
-
-def test_an_interrupted_job_is_a_record_and_is_run_again() -> None:
-    def answer(job: Job) -> Outcome:
-        raise KeyboardInterrupt
-
-    info = run_info()
-    place = Local(info, FakeWorker(answer))
-    with pytest.raises(KeyboardInterrupt):
-        next(carry_out(rounds(CellJobs(info, Ledger())), place))
-    record = place.interrupted()
-    assert record is not None
-    assert isinstance(record.outcome, Failed)
-    assert record.outcome.status is Status.INTERRUPTED
-    assert record.job in [each.job for each in run(info, FakeWorker(), known=[record])]
 
 
 SEARCH: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """In which order two sides are measured, in turns and for the verdicts of a selfcheck; their workers are played."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -87,7 +87,8 @@ def test_what_was_in_flight_is_told_for_its_side() -> None:
     finished, cut = (place.interrupted() for place in sides.places)
     assert finished is None
     assert cut is not None
-    assert (cut.job.replicate, cut.ok) == (0, False)
+    assert isinstance(cut.outcome, Failed)
+    assert (cut.job.replicate, cut.outcome.status) == (0, Status.INTERRUPTED)
 
 
 CELL = Cell(method="m", problem=Problem(N=512))
@@ -140,10 +141,10 @@ class Machine:
     def jobs(self) -> list[Job]:
         return [job for server in self.servers for job in server.jobs]
 
-    def run(self, known: Iterable[Record] = (), plan: Selfcheck = PLAN, checks: Checks | None = None) -> list[Record]:
-        suite = {"name": "s", "axes": {"N": [512]}, "methods": ["m"], "budget": {"seconds": 0.2}, "replicates": plan.processes}
-        info, known = run_of(suite, plan.sides[:1]), list(known)
-        schedule = in_turns(CellJobs(info, Ledger.of(known), check_cells=checks or {}), plan, warmups_of(plan, known))
+    def run(self, known: Sequence[Record] = (), checks: Checks | None = None) -> list[Record]:
+        suite = {"name": "s", "axes": {"N": [512]}, "methods": ["m"], "budget": {"seconds": 0.2}, "replicates": PLAN.processes}
+        info = run_of(suite, PLAN.sides[:1])
+        schedule = in_turns(CellJobs(info, Ledger.of(known), check_cells=checks or {}), PLAN, warmups_of(PLAN, known))
         return [record for _, record in carry_out(schedule, Local(info, self))]
 
 
@@ -225,11 +226,3 @@ def test_a_method_that_cannot_be_measured_at_all_is_tried_once_and_one_that_fail
     order = [number for replicate in range(3) for group in groups(PLAN, replicate, 0) for number in group]
     records = failing([*order[4:13], *order[20:]]).run()
     assert [record.job.replicate for record in records] == order[:30]
-
-
-def test_a_slow_down_made_on_purpose_is_another_cell_on_side_b() -> None:
-    plan = Selfcheck(sides=(CELL, SLOW), verdicts=2, replicates=2, injected=0.1)
-    records = Machine().run(plan=plan)
-    sides = {(plan.place(record.job.replicate).side, record.job.cell.method) for record in records}
-    assert sides == {(0, "m"), (1, "slow")}
-    assert sorted(record.job.replicate for record in records) == list(range(8))

@@ -52,11 +52,7 @@ REFUSED = [
 ]
 MONSTERS = {
     "many parentheses": "(" * 100_000 + "1" + ")" * 100_000,
-    "many nots": "not " * 100_000 + "N",
-    "many terms": "N + " * 500_000 + "1",
     "a long name": "N" * 1_000_000,
-    "a long number": "9" * 1_000_000,
-    "a long text": "'" + "x" * 1_000_000 + "'",
     "many minuses": "-" * 998 + "1",
     "many tildes": "~" * 998 + "1",
     "many brackets": "[" * 150 + "]" * 150,

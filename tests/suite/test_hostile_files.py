@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from attnbench.schema.suite import Suite
 from attnbench.suite.load import SuiteError, load, shipped
 
-DEEP = 100_000
 BOMB = "a: &a [x, x]\n" + "".join(
     f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
 )
@@ -20,8 +19,6 @@ HOSTILE: dict[str, str | bytes] = {
     "alias of itself": "a: &a [*a]\n",
     "alias as a key": "a: &a x\n*a : 1\n",
     "merge of itself": "a: &a\n  <<: *a\n",
-    "deep lists": "[" * DEEP,
-    "deep blocks": "\n".join(" " * i + "a:" for i in range(1500)),
     "small but deep lists": "[" * 30_000,
     "small but deep maps": "{a: " * 8_000,
     "small but deep dashes": "-  " * 10_000,
@@ -37,7 +34,6 @@ HOSTILE: dict[str, str | bytes] = {
     "key that is a list": "[a, b]: 1",
     "key that is a map": "{a: 1}: 1",
     "2 MiB of text": "a" * 2**21,
-    "2 MiB of comment": "#" * 2**21,
     "most that is read, keys": "".join(f"a{i:05d}: 1\n" for i in range(2**16 // 10)),
     "most that is read, quoted": "a: '" + "x\n" * 32_000,
     "nul at the end": b"name: a\naxes: {N: 8}\nmethods: [m]\n\0",

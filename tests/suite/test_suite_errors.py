@@ -33,20 +33,14 @@ def errors(tmp_path: Path) -> Errors:
     [
         ("replicats: 5", "4:1: replicats: unknown key; did you mean 'replicates'? known here: axes, budget, "),
         ("on:\n  cpu:\n    axes:\n      tokns: 1", "7:7: on.cpu.axes.tokns: unknown key; did you mean 'tokens'? "),
-        (
-            "budget: {secs: 3}",
-            "4:10: budget.secs: unknown key; did you mean 'seconds'? known here: check_timeout, memory, seconds, timeout",
-        ),
+        ("budget: {secs: 3}", "4:10: budget.secs: unknown key; did you mean 'seconds'? known here: check_timeout, memory, "),
         ("replicates: three", f"4:1: replicates: input {WHOLE}; it is 'three'"),
-        ("replicates: 2.5", f"4:1: replicates: input {WHOLE}; it is 2.5"),
         ("replicates: 0", f"4:1: replicates: input {AT_LEAST} 1; it is 0"),
         ("replicates: 1000000000000", f"4:1: replicates: input {AT_MOST} 1000000; it is 1000000000000"),
         ("memory_replicates: 10000000", f"4:1: memory_replicates: input {AT_MOST} 1000000; it is 10000000"),
         ("on: {cpu: {replicates: 10000000}}", f"4:12: on.cpu.replicates: input {AT_MOST} 1000000; it is 10000000"),
         ("on: {gpu: {}}", "4:6: on.gpu: 'gpu' is not known; write one of 'cpu' or 'cuda'"),
-        ("seed: [1]", f"4:1: seed: input {WHOLE}; it is [1]"),
         ("source: 3", "4:1: source: input should be a valid string; it is 3"),
-        ("budget: 3", "4:1: budget: "),
         ("budget: {memory: 1.5}", f"4:10: budget.memory: input {AT_MOST} 1; it is 1.5"),
         ("budget: {timeout: 1e10}", f"4:10: budget.timeout: input {AT_MOST} 1728000; it is 10000000000.0"),
         ("budget: {seconds: 1e10}", f"4:10: budget.seconds: input {AT_MOST} 172800; it is 10000000000.0"),
@@ -88,9 +82,7 @@ def test_an_unknown_key_or_a_value_that_does_not_fit_is_placed_and_told_what_fit
         ("B: [1, maximum]", f"2:14: axes.B: 'maximum' {NOT_A_BATCH}"),
         ("B: 2^23", f"2:14: axes.B.0: input {AT_MOST} 1048576; it is 8388608"),
         ("H: 2^20", f"2:14: axes.H.0: input {AT_MOST} 65536; it is 1048576"),
-        ("D: [8, 2^23]", f"2:21: axes.D.1: input {AT_MOST} 65536; it is 8388608"),
         ("B: [2, 0]", f"2:21: axes.B.1: input {AT_LEAST} 1; it is 0"),
-        ("B: 2.5", f"2:14: axes.B.0: input {WHOLE}; it is 2.5"),
         ("B: max..8", "2:14: axes.B: 'max' is not a number; write 512, 2^9, or a range 2^9..2^16"),
         ("B: max, tokens: 64", "2:1: axes: give B or tokens, not both"),
         ("padding: 1.0", "2:14: axes.padding.0: input should be less than 1; it is 1.0"),
@@ -116,27 +108,27 @@ def test_a_missing_key_is_named(errors: Errors, key: str) -> None:
         ("axes: {N: a..b}\nmethods: [m]", "2:8: axes.N: 'a' is not a number; write 512, 2^9, or a range 2^9..2^16"),
         ("axes: {N: [8, x]}\nmethods: [m]", "2:8: axes.N: 'x' is not a number; write 512, 2^9, or a range 2^9..2^16"),
         ("axes: {N: 8}\nmethods: []", "3:1: methods: this list is empty; write at least one"),
-        (
-            "axes: {N: 8}\nmethods: [{name: m, params: {chunk: []}, when: chunk < N}]",
-            "3:30: methods.0.params.chunk: this list is empty; write at least one",
-        ),
-        (
-            "axes: {N: 8}\nmethods:\n  - m\n  - {name: n, parms: {}}",
-            "5:15: methods.1.parms: unknown key; did you mean 'params'? known here: name, params, when",
-        ),
-        (
-            "axes: {N: 8}\nmethods:\n  - m\n  - name: n\n    when: N > 1\n  - name: o\n    when: n > 1",
-            "8:5: methods.2.when: unknown name 'n'; allowed: B, D, H, M, N",
-        ),
-        (
-            # a parameter of another method
-            "axes: {N: 8}\nmethods: [{name: m, params: {chunk: 4}, when: chunk < N}, {name: n, when: chunk < N}]",
-            "3:69: methods.1.when: unknown name 'chunk'",
-        ),
     ],
 )
-def test_a_mistake_in_an_axis_or_a_method_is_one_error_at_its_place(errors: Errors, text: str, want: str) -> None:
-    (line,) = errors(f"name: a\n{text}\n")
+def test_axes_or_methods_that_lack_something_are_one_error_at_its_place(errors: Errors, text: str, want: str) -> None:
+    assert errors(f"name: a\n{text}\n") == [f"x.yaml:{want}"]
+
+
+@pytest.mark.parametrize(
+    ("methods", "want"),
+    [
+        (
+            "[{name: m, params: {chunk: []}, when: chunk < N}]",
+            "3:30: methods.0.params.chunk: this list is empty; write at least ",
+        ),
+        ("\n  - m\n  - {name: n, parms: {}}", "5:15: methods.1.parms: unknown key; did you mean 'params'? known here: name, "),
+        ("\n  - {name: n, when: N > 1}\n  - name: o\n    when: n > 1", "6:5: methods.1.when: unknown name 'n'; allowed: B, "),
+        # a parameter of another method
+        ("[{name: m, params: {chunk: 4}}, {name: n, when: chunk < N}]", "3:52: methods.1.when: unknown name 'chunk'"),
+    ],
+)
+def test_a_mistake_in_a_method_is_one_error_at_its_place(errors: Errors, methods: str, want: str) -> None:
+    (line,) = errors(f"name: a\naxes: {{N: 8}}\nmethods: {methods}\n")
     assert line.startswith(f"x.yaml:{want}")
 
 
@@ -153,9 +145,7 @@ def test_a_parameter_that_is_no_plain_value_is_refused_once(errors: Errors, give
     assert "methods.0.params.int.0: write a number, a text, true or false; it is " in line
 
 
-def test_all_errors_come_at_once_in_the_order_of_the_file_and_refused_entries_empty_no_list(
-    errors: Errors,
-) -> None:
+def test_all_errors_come_at_once_in_the_order_of_the_file_and_refused_entries_empty_no_list(errors: Errors) -> None:
     text = "name: a b\naxes:\n  N: x\n  dtype: int3\nmethods:\n  - {name: m, when: n}\n  - {nam: m}\nreplicates: 0\n"
     lines = errors(text)
     places = [tuple(map(int, line.split(":")[1:3])) for line in lines]
