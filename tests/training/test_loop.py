@@ -13,7 +13,7 @@ from attnbench.training.loop import DivergedError, OverBudgetError, Progress, ev
 from attnbench.training.tasks import Batch
 from attnbench.training.transformer import Transformer
 from attnbench.training.update import judge
-from tests.training.conftest import PIXELS, Make, following, small_cell
+from tests.training.conftest import Make, following, small_cell
 
 UNLIMITED = 1e9
 HELD_OUT = following(10, torch.Generator().manual_seed(99))
@@ -43,16 +43,6 @@ def test_exactly_so_many_updates_are_made_and_the_curve_begins_before_the_first_
     assert curve.losses[0] == pytest.approx(math.log(7), rel=0.02)
     assert curve.losses[-1] < curve.losses[0]
     assert all(0 <= accuracy <= 1 for accuracy in curve.scores)
-
-
-def test_pixels_have_no_accuracy(model_of: Make) -> None:
-    def pixels(B: int, source: torch.Generator) -> Batch:
-        values = torch.randint(5, (B, 16), generator=source)
-        return Batch(values, values, torch.ones(B, 16, dtype=torch.bool))
-
-    progress = Progress.begin(model_of(alphabet=PIXELS), seed=3)
-    train(progress, pixels, pixels(10, torch.Generator().manual_seed(1)), UNLIMITED, lambda p: None)
-    assert all(math.isnan(accuracy) for accuracy in progress.curve.scores)
 
 
 @pytest.mark.parametrize(

@@ -9,30 +9,25 @@ import torch
 
 from attnbench import registry
 from attnbench.measure.profiler_memory import torch_profiler_peak
-from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.noun import Scalar
-from attnbench.schema.problem import Problem
+from attnbench.schema.cell import Cell
 from attnbench.schema.training import Training
 from attnbench.training.block import Learns
 from attnbench.training.tasks import Alphabet, Batch
 from attnbench.training.transformer import Transformer, sinusoids
 from attnbench.training.update import losses_of, optimiser_of, take
-from tests.training.conftest import PIXELS, SYMBOLS, TEXT, Make, following, small_cell
+from tests.training.conftest import PIXELS, SYMBOLS, TEXT, Make, following, generator, small_cell
 
 # what a default needs that a small problem has not
-SMALLER: dict[str, dict[str, Scalar]] = {"lsh.reformer_pytorch": {"bucket_size": 16}, "lsh.transformers": {"bucket_size": 16}}
+SMALLER = {"lsh.reformer_pytorch": {"bucket_size": 16}, "lsh.transformers": {"bucket_size": 16}}
 FAMILIES = {"softmax", "linear", "lsh", "sparse", "vq", "blocks", "delta", "gated", "context"}
 
 
-def batch_of(model: Transformer, seed: int = 0) -> Batch:
-    p = model.cell.problem
-    return following(p.B, torch.Generator().manual_seed(seed), p.N)
+def batch_of(model: Transformer) -> Batch:
+    return following(model.cell.problem.B, generator(), model.cell.problem.N)
 
 
-def trainable(name: str) -> Cell:
-    plan = Training.model_validate({"task": "copy", "layers": 2, "feedforward": 2})
-    problem = Problem(B=2, H=2, N=64, D=16, causal=True)
-    return Cell(method=name, params=SMALLER.get(name, {}), problem=problem, workload=Workload.TRAIN, training=plan)
+def cell_of(name: str) -> Cell:
+    return small_cell(name, params=SMALLER.get(name), B=2, N=64, D=16)
 
 
 def why_not(cell: Cell) -> str | None:
@@ -41,14 +36,14 @@ def why_not(cell: Cell) -> str | None:
 
 
 def test_every_family_with_a_causal_form_has_methods_that_train_on_a_cpu() -> None:
-    trains = [name for name in registry.catalogue() if not why_not(trainable(name))]
+    trains = [name for name in registry.catalogue() if not why_not(cell_of(name))]
     assert {name.partition(".")[0] for name in trains} == FAMILIES
     assert len(trains) > 40
 
 
 @pytest.mark.parametrize("name", list(registry.catalogue()))
 def test_every_causal_method_takes_an_update_and_all_weights_get_a_gradient(name: str) -> None:
-    cell = trainable(name)
+    cell = cell_of(name)
     if why_not(cell):
         return
     torch.manual_seed(2)
@@ -195,11 +190,6 @@ def test_what_no_gradient_reaches_moves_once_an_update_adds_to_the_loss_and_rest
     looked_at.learn()
     assert float(penalty) == 0
     assert float(dict(looked_at.named_buffers())["blocks.0.attention.centre"].abs().sum()) == 0
-
-
-def test_a_cell_that_says_nothing_of_a_model_says_so() -> None:
-    with pytest.raises(ValueError, match="training is missing"):
-        Transformer(small_cell().model_copy(update={"training": None}), TEXT, seed=1)
 
 
 def test_an_alphabet_without_data_is_that_of_the_task() -> None:

@@ -1,6 +1,8 @@
-"""Copy, induction and recall: what they are, that each can be solved by its rule, and by nothing else."""
+"""Copy, induction, recall and ListOps: what they are, that each can be solved by its rule, and by nothing else."""
 
 import math
+import statistics
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor
 
 from attnbench.training.tasks.duplication import Duplication, duplicated
 from attnbench.training.tasks.induction import Induction, marked
+from attnbench.training.tasks.listops import VOCABULARY, ListOps, filled, make_shapes
 from attnbench.training.tasks.recall import Recall, recalled, slots_of
 from attnbench.training.tasks.task_data import Batch
 from tests.training.conftest import generator
@@ -165,3 +168,82 @@ def test_queries_follow_the_power_law_of_the_paper_and_no_two_share_a_slot() -> 
         assert got == pytest.approx(share, abs=5 * math.sqrt(share * (1 - share) / 20000))
     slots = slots_of(500, 12, 12, generator())
     assert torch.equal(slots.sort(1).values, torch.arange(12).expand(500, 12))
+
+
+OPERATORS: dict[int, Callable[[list[int]], int]] = {
+    10: min,
+    11: max,
+    12: lambda values: math.floor(statistics.median(values)),
+    13: lambda values: sum(values) % 10,
+}
+END, QUERY, PAD = 14, 15, 16
+
+
+def solve(tokens: list[int]) -> tuple[int, int, list[int]]:
+    """The value, the nesting and the numbers of arguments of an expression, by its definition: read once with a stack."""
+    stack: list[list[int]] = [[]]
+    deepest, counts = 0, []
+    for token in tokens:
+        if token in OPERATORS:
+            stack.append([token])
+            deepest = max(deepest, len(stack) - 1)
+        elif token == END:
+            operator, *values = stack.pop()
+            counts.append(len(values))
+            stack[-1].append(OPERATORS[operator](values))
+        elif token < 10:
+            stack[-1].append(token)
+        else:
+            assert token == (QUERY if token is tokens[-1] else PAD)
+    ((value,),) = stack
+    return value, deepest, counts
+
+
+@pytest.fixture(scope="module")
+def task() -> ListOps:
+    return ListOps(64)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(8, 130), st.integers(0, 99))
+def test_who_follows_the_rule_is_always_right(N: int, seed: int) -> None:
+    batch = filled(make_shapes(16, N, seed), 16, generator(seed))
+    assert batch.judged.nonzero().tolist() == [[row, N - 1] for row in range(16)]
+    assert int(batch.tokens.max()) < VOCABULARY
+    for row, target in zip(batch.tokens.tolist(), batch.targets[:, -1].tolist(), strict=True):
+        value, deepest, counts = solve(row)
+        assert value == target
+        assert deepest <= 10
+        assert set(counts) <= {2, 3, 4, 5}
+        assert row[-1] == QUERY
+        # padding stands before the expression, never in it
+        assert row[:-1] == [PAD] * row.count(PAD) + row[row.count(PAD) : -1]
+
+
+def test_all_operators_and_digits_come_equally_often(task: ListOps) -> None:
+    counts = torch.bincount(task.batch(500, generator()).tokens.flatten(), minlength=VOCABULARY).double()
+    digits, operators = counts[:10] / counts[:10].sum(), counts[10:14] / counts[10:14].sum()
+    assert digits.tolist() == pytest.approx([0.1] * 10, abs=0.02)
+    assert operators.tolist() == pytest.approx([0.25] * 4, abs=0.02)
+
+
+def test_the_best_constant_is_right_as_often_as_the_task_says_which_is_less_than_a_quarter(task: ListOps) -> None:
+    assert 0.1 < task.chance.accuracy < 0.25
+    assert 0.9 * math.log(10) < task.chance.loss < math.log(10)
+    answers = task.batch(4000, generator(7)).targets[:, -1]
+    p = task.chance.accuracy
+    # both are estimates: 4000 sequences here, 8192 there
+    spread = math.sqrt(p * (1 - p) * (1 / 4000 + 1 / 8192))
+    assert float(torch.bincount(answers).max()) / 4000 == pytest.approx(p, abs=4 * spread)
+
+
+def test_no_single_token_gives_the_answer_away(task: ListOps) -> None:
+    batch = task.batch(4000, generator())
+    agreement = (batch.tokens == batch.targets[:, -1:]).double().mean(0)
+    assert float(agreement.max()) < 0.3
+
+
+def test_lengths_go_from_a_quarter_to_all_that_there_is_room_for(task: ListOps) -> None:
+    lengths = (task.batch(2000, generator()).tokens != PAD).sum(1) - 1
+    assert 10 <= int(lengths.min()) <= 17
+    assert 60 <= int(lengths.max()) <= 63
