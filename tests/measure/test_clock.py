@@ -297,9 +297,7 @@ def test_the_flush_overwrites_at_least_twice_the_cache_and_ends_by_reading(l2: i
 @pytest.mark.parametrize(
     "made", [lambda gpu: WallClock(), lambda gpu: ColdClock("cuda:0", gpu), lambda gpu: GraphClock("cuda:0", gpu)]
 )
-def test_the_last_result_of_a_sample_is_seen_once_it_is_timed(
-    gpu: Gpu, host_ns: list[int], made: Callable[[Gpu], Clock]
-) -> None:
+def test_the_last_result_of_a_sample_is_seen_once_timed(gpu: Gpu, host_ns: list[int], made: Callable[[Gpu], Clock]) -> None:
     seen: list[object] = []
 
     def call() -> int:

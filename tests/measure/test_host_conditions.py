@@ -31,9 +31,7 @@ def test_the_digest_stays_the_same_for_ever_whatever_the_order_of_facts_and_chan
     assert len({environment.digest(facts) for facts in others}) == 5
 
 
-def test_what_is_not_installed_has_no_version_and_any_processor_a_name(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_not_installed_has_no_version_and_any_processor_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment.version("surely-not-installed-anywhere") is None
     assert environment.version("torch")
     monkeypatch.setattr(environment, "Path", lambda path: Path("not") / "there")
@@ -97,16 +95,13 @@ def test_throttled_periods_are_read_from_this_process_own_control_group(kernel: 
     assert host_conditions.throttled_periods() == 4
 
 
-@pytest.mark.parametrize(
-    ("cgroup", "stat"),
-    [("", ""), ("0::/job\n", None), ("0::/job\n", "usage_usec 12\n")],
-    ids=["no version 2", "no such file", "no quota"],
-)
-def test_without_a_quota_throttling_is_not_known(kernel: Kernel, cgroup: str, stat: str | None) -> None:
-    kernel("/proc/self/cgroup", cgroup)
-    if stat is not None:
-        kernel("/sys/fs/cgroup/job/cpu.stat", stat)
-    assert host_conditions.throttled_periods() is None
+def test_without_a_quota_throttling_is_not_known(kernel: Kernel) -> None:
+    kernel("/proc/self/cgroup", "0::/job\n")
+    assert host_conditions.throttled_periods() is None, "the group has no such file"
+    kernel("/sys/fs/cgroup/job/cpu.stat", "usage_usec 12\n")
+    assert host_conditions.throttled_periods() is None, "the group has no quota"
+    kernel("/proc/self/cgroup", "")
+    assert host_conditions.throttled_periods() is None, "there are no groups of version 2"
 
 
 def test_facts_are_differences_between_two_readings(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,16 +195,6 @@ def test_the_budget_is_never_exceeded_by_more_than_one_sample(
     assert world.t <= (budget + longest) * (1 + 1e-9)
 
 
-@settings(max_examples=100, deadline=None)
-@given(noise=st.lists(st.floats(0.5, 2.0), min_size=1, max_size=30), budget=st.floats(0.1, 2.0))
-def test_a_stable_stop_always_has_ten_samples_over_half_a_second(noise: list[float], budget: float) -> None:
-    timing = World(0.02 * factor for factor in itertools.cycle(noise)).run(budget)
-    if timing.stop == "stable":
-        assert len(timing.samples) >= MIN_SAMPLES
-        assert sum(timing.samples) >= 0.5 * (1 - 1e-9)
-        assert stable(timing.samples)
-
-
 @pytest.mark.parametrize("last", [0, 4], ids=["to the end", "to an exception"])
 def test_garbage_is_not_collected_during_a_call_and_is_again_afterwards(last: int) -> None:
     world = World([0.001])
@@ -232,18 +222,11 @@ def test_a_wall_clock_that_jumps_changes_nothing(monkeypatch: pytest.MonkeyPatch
     assert timing.warmup_calls > 1
 
 
-@pytest.mark.parametrize(
-    ("values", "agree"),
-    [
-        ([1.0] * 5, False),
-        ([1.0] * 6, True),
-        ([1.0, 1.0, 1.0, 1.02, 1.02, 1.02], False),
-        ([9.0, 9.0, 1.0, 1.0, 9.0, 1.0, 1.0], True),
-    ],
-    ids=["too few", "equal", "two percent apart", "one outlier a window"],
-)
-def test_two_windows_are_steady_when_their_medians_agree_within_one_percent(values: list[float], agree: bool) -> None:
-    assert steady(values) is agree
+def test_two_windows_are_steady_when_their_medians_agree_within_one_percent() -> None:
+    assert steady([1.0] * 6)
+    assert not steady([1.0] * 5), "two windows have six samples"
+    assert not steady([1.0, 1.0, 1.0, 1.02, 1.02, 1.02])
+    assert steady([9.0, 9.0, 1.0, 1.0, 9.0, 1.0, 1.0]), "one outlier a window moves no median"
 
 
 def test_samples_are_stable_when_narrow_or_when_the_median_has_stopped_moving() -> None:

@@ -173,6 +173,10 @@ def test_a_search_is_its_own_cell_s_and_its_failure_fails_no_cell() -> None:
         assert (ledger.batch(other), ledger.next_batch(other, 64)) == (None, 1)
     assert not ledger.failed(searched())
     assert ledger.hopeless(searched(256)) is None
+    # where one row does not fit, longer ones are hopeless, but not with a stated batch
+    ledger = Ledger.of([record(searched(), FULL)])
+    assert why(ledger, searched(256)) == (Status.OOM_HOST, "not started: out of memory at N=128")
+    assert ledger.hopeless(cell(256)) is None
 
 
 @pytest.mark.parametrize("status", [s for s in Status if s is not Status.INTERRUPTED])
@@ -185,12 +189,6 @@ def test_however_a_trial_fails_it_is_too_large_and_where_one_row_does_there_is_n
     assert alone.batch(searched()) is None
     if status in MONOTONIC:
         assert alone.next_batch(searched(), 64) is None
-
-
-def test_where_one_row_does_not_fit_longer_ones_are_hopeless_but_not_with_a_stated_batch() -> None:
-    ledger = Ledger.of([record(searched(), FULL)])
-    assert why(ledger, searched(256)) == (Status.OOM_HOST, "not started: out of memory at N=128")
-    assert ledger.hopeless(cell(256)) is None
 
 
 # so few that a job is often told twice
@@ -218,9 +216,7 @@ def decisions(ledger: Ledger) -> list[object]:
 
 @settings(deadline=None)
 @given(st.data(), RECORDS, TRIALS)
-def test_neither_order_nor_repetition_decides_anything(
-    data: st.DataObject, records: list[Record], trials: list[Record]
-) -> None:
+def test_neither_order_nor_repetition_matters(data: st.DataObject, records: list[Record], trials: list[Record]) -> None:
     records = [*records, *trials]
     shuffled = data.draw(st.permutations([*records, *records]))
     assert decisions(Ledger.of(shuffled)) == decisions(Ledger.of(records))

@@ -186,9 +186,7 @@ def test_what_is_said_again_right_away_is_written_once_and_the_blank_never_and_a
     ("text", "reference", "count"),
     [([], [1, 2], 2), ([1, 2], [], 2), ([1, 2, 3], [1, 3], 1), ([2, 1], [1, 2], 2), ([1, 2, 3], [1, 3, 3], 1), ([1], [1], 0)],
 )
-def test_symbols_that_are_inserted_left_out_or_replaced_count_one_each(
-    text: list[int], reference: list[int], count: int
-) -> None:
+def test_symbols_inserted_left_out_or_replaced_count_one_each(text: list[int], reference: list[int], count: int) -> None:
     assert edits(text, reference) == count
 
 

@@ -59,9 +59,7 @@ def test_every_causal_method_takes_an_update_and_all_weights_get_a_gradient(name
 
 
 @pytest.mark.parametrize(("alphabet", "outputs"), [(TEXT, 7), (PIXELS, 30)])
-def test_there_is_a_weight_for_each_token_or_three_numbers_for_each_logistic(
-    model_of: Make, alphabet: Alphabet, outputs: int
-) -> None:
+def test_there_is_a_weight_for_each_token_or_three_numbers_a_logistic(model_of: Make, alphabet: Alphabet, outputs: int) -> None:
     model = model_of(alphabet=alphabet)
     said, penalty = model(batch_of(model).tokens.clamp(max=4))
     assert said.shape == (4, 16, outputs)
@@ -169,9 +167,7 @@ def test_in_half_precision_the_attention_is_half_and_the_weights_are_not(model_o
     assert bool(loss.isfinite())
 
 
-def test_what_no_gradient_reaches_moves_once_an_update_adds_to_the_loss_and_rests_while_a_model_is_looked_at(
-    model_of: Make,
-) -> None:
+def test_what_no_gradient_reaches_moves_once_an_update_adds_to_the_loss_and_rests_while_one_looks(model_of: Make) -> None:
     for recompute in (False, True):
         model = model_of("model_cases:Moves", recompute=recompute).train()
         attention = model.layers[0].attention

@@ -40,9 +40,7 @@ def test_a_batch_is_what_the_interface_says(task: Task, tasks: dict[Task, TaskDa
 
 
 @pytest.mark.parametrize("task", Task)
-def test_a_generator_alone_decides_on_the_sequences_and_goes_on_where_it_was_left(
-    task: Task, tasks: dict[Task, TaskData]
-) -> None:
+def test_a_generator_alone_decides_on_sequences_and_goes_on_where_it_was_left(task: Task, tasks: dict[Task, TaskData]) -> None:
     before, whole, resumed = torch.get_rng_state(), torch.Generator().manual_seed(1), torch.Generator()
     first = tasks[task].batch(8, whole)
     assert same(first, tasks[task].batch(8, torch.Generator().manual_seed(1)))

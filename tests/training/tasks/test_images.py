@@ -88,7 +88,7 @@ def test_published_images_keep_their_split_and_are_looked_for_in_one_folder(
     assert Pixels(images).held_out(1).targets[0, :100].tolist() == list(range(100))
 
 
-def test_without_its_package_the_pip_line_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_package_the_pip_line_is_said(monkeypatch: pytest.MonkeyPatch, pictures: Path) -> None:
     monkeypatch.setitem(sys.modules, "torchvision.datasets", None)
     with pytest.raises(MissingPackageError, match="these images need torchvision: pip install torchvision"):
         load_images("mnist")
@@ -99,6 +99,9 @@ def test_without_its_package_the_pip_line_is_said(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("attnbench.training.tasks.pixels.distribution", no_distribution)
     with pytest.raises(MissingPackageError, match="these images need scikit-learn: pip install scikit-learn"):
         load_images("digits")
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(MissingPackageError, match="these images need pillow: pip install pillow"):
+        load_images("imagenet64", str(pictures))
 
 
 @pytest.mark.usefixtures("asked")
@@ -146,19 +149,15 @@ def pictures(tmp_path: Path) -> Path:
     return tmp_path / "pictures"
 
 
-@pytest.mark.parametrize("folder", ["arrays", "pictures"])
-def test_an_image_is_read_row_by_row_with_the_colours_of_a_pixel_one_after_the_other(
-    folder: str, request: pytest.FixtureRequest
+def test_arrays_and_pictures_are_read_row_by_row_with_one_colour_of_a_pixel_after_the_other(
+    arrays: Path, pictures: Path
 ) -> None:
-    images = load_images("imagenet64", str(request.getfixturevalue(folder)))
-    assert torch.equal(images.training, torch.from_numpy(PICTURES[:3].reshape(3, 64, 192)))
-    assert torch.equal(images.rest, torch.from_numpy(PICTURES[3:].reshape(2, 64, 192)))
-
-
-def test_arrays_and_pictures_of_the_same_images_have_the_same_name(arrays: Path, pictures: Path) -> None:
-    one, other = (load_images("imagenet64", str(folder)) for folder in (arrays, pictures))
-    assert one.name == other.name
-    assert one.name.startswith("imagenet64 (")
+    read = [load_images("imagenet64", str(folder)) for folder in (arrays, pictures)]
+    for images in read:
+        assert torch.equal(images.training, torch.from_numpy(PICTURES[:3].reshape(3, 64, 192)))
+        assert torch.equal(images.rest, torch.from_numpy(PICTURES[3:].reshape(2, 64, 192)))
+    assert read[0].name == read[1].name
+    assert read[0].name.startswith("imagenet64 (")
 
 
 def test_a_path_as_data_is_a_folder_of_such_images(arrays: Path) -> None:
@@ -225,9 +224,3 @@ def test_a_grey_picture_has_three_equal_colours(pictures: Path) -> None:
     Image.fromarray(PICTURES[3, :, :, 0]).save(pictures / "valid_64x64" / "0.png")
     rest = load_images("imagenet64", str(pictures)).rest[0].view(64, 64, 3)
     assert torch.equal(rest, torch.from_numpy(PICTURES[3, :, :, :1]).expand(-1, -1, 3))
-
-
-def test_without_the_package_that_reads_pictures_the_pip_line_is_said(pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(MissingPackageError, match="these images need pillow: pip install pillow"):
-        load_images("imagenet64", str(pictures))

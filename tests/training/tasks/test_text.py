@@ -77,9 +77,7 @@ def test_the_name_has_the_digest_of_the_text_and_no_folder(text: Text, tmp_path:
     assert Text(read_corpus(str(tmp_path / "other.txt")), 32).name != text.name
 
 
-def test_a_file_without_a_text_is_said_by_its_name_and_one_too_short_for_its_windows_by_how_much_there_is(
-    tmp_path: Path,
-) -> None:
+def test_a_file_without_a_text_is_said_by_name_and_one_too_short_for_its_windows_by_how_much_there_is(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"training\.data: .*enwik8 cannot be read: No such file"):
         read_corpus(str(tmp_path / "enwik8"))
     (tmp_path / "nothing").touch()
