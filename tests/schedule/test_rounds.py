@@ -247,11 +247,11 @@ SEARCH: dict[str, Any] = {
 }
 
 
-def holds(rows: int, full: Status = Status.OOM_HOST, method: str = "a") -> Callable[[Job], Outcome]:
-    """A worker that has room for so many rows of 128 tokens of one method, and for few of the other."""
+def holds(rows: int, full: Status = Status.OOM_HOST) -> Callable[[Job], Outcome]:
+    """A worker that has room for so many rows of 128 tokens of "a", and for few of the other."""
 
     def answer(job: Job) -> Outcome:
-        room = (rows if job.cell.method == method else 2) * 128 // job.cell.problem.N
+        room = (rows if job.cell.method == "a" else 2) * 128 // job.cell.problem.N
         if job.phase is Pass.FIT and job.B is not None and room < job.B:
             return Failed(status=full, reason="full")
         return measured(job)

@@ -1,4 +1,4 @@
-"""What the shipped suites hold: each expands, every system that was set out to be compared is there, and all printed figures."""
+"""What the shipped suites hold: each expands, every system that is to be compared is there, and all printed figures."""
 
 import re
 from hashlib import sha256

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Causality, Cell, Cost, Problem, Scalar, Workload, dense_flops, io_bytes
+from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Workload, dense_flops, io_bytes
 
 
 class Plain(Attention):
@@ -55,12 +55,6 @@ class Wide(Plain):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return super().forward(q, k, v) * self.weight
-
-
-class Everything(Plain):
-    """Never causal."""
-
-    causality = Causality.NONE
 
 
 class Told(Plain):
