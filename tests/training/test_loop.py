@@ -1,4 +1,4 @@
-"""The loop: so many updates, on the clock, bit for bit the same from the same seed."""
+"""The loop: so many updates, on the clock, by batches in one order, and whoever looks at it changes nothing."""
 
 import itertools
 import math
