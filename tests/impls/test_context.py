@@ -16,7 +16,6 @@ from tests.impls.contract.subjects import Variant
 
 # by name: installed under another name than that of its folder
 tiling: Any = import_module("attnbench_impls.context.eager.sliding_tiles")
-segments: Any = import_module("attnbench_impls.context.eager.segments")
 
 SPAN = "context.adaptive_span"
 EITHER = pytest.mark.parametrize("sees_itself", [False, True])
@@ -155,11 +154,3 @@ def test_the_memory_is_a_constant() -> None:
         assert (x[:, :, :16] == 0).all()
         assert (x[:, :, 16:24] != 0).any()
         assert (x[:, :, 24:] == 0).all()
-
-
-@pytest.mark.parametrize(("N", "L", "memory"), [(1, 4, 4), (13, 4, 3), (40, 8, 20), (9, 3, 0)])
-def test_pairs_are_counted_as_they_are_seen(N: int, L: int, memory: int) -> None:
-    cut = segments.Segments.of(N, L, memory)
-    seen = [i + 1 - max(0, i // L * L - memory) for i in range(N)]
-    assert [cut.seen(i) for i in range(N)] == seen
-    assert (cut.pairs(), cut.own_pairs()) == (sum(seen), sum(i % L + 1 for i in range(N)))

@@ -16,10 +16,6 @@ Draw = Callable[[int, int], Tensor]
 """Of so many heads and so wide, [2, heads, 33, width]."""
 
 
-def test_only_the_softmax_without_a_cache_computes_its_prefix_anew() -> None:
-    assert [name for name in registry.catalogue() if registry.load(name).recomputes] == ["softmax.recompute"]
-
-
 def log_decay(x: Tensor, H: int, width: int, source: torch.Generator) -> Tensor:
     evenly = torch.rand((H, 1, width), generator=source, dtype=torch.float64)
     rates = 1 + 15 * torch.rand((H, 1, 1), generator=source, dtype=torch.float64)

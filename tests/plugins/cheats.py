@@ -215,9 +215,9 @@ def changing(change: Callable[[], object]) -> type[Cheat]:
 
 # all cores, whatever it was given
 TakesMoreThreads = changing(lambda: torch.set_num_threads(torch.get_num_threads() + 1))
-# what comes after is in half precision, or inference for good
+# what comes after is in half precision, or keeps graphs where there was inference
 ChangesTheDefaultDtype = changing(lambda: torch.set_default_dtype(torch.bfloat16))
-ChangesTheGradMode = changing(lambda: torch.set_grad_enabled(not torch.is_grad_enabled()))
+ChangesTheGradMode = changing(lambda: torch.set_grad_enabled(True))
 # products are rounded from the second call on
 TurnsAutocastOn = changing(lambda: torch.set_autocast_enabled("cpu", True))
 RoundsProducts = changing(lambda: torch.set_float32_matmul_precision("medium"))

@@ -1,4 +1,4 @@
-"""The largest scores, the scorer of DeepSeek Sparse Attention, a window with sinks, and the window of a package."""
+"""The largest scores, the scorer of DeepSeek Sparse Attention, a window with sinks, that of a package; second derivatives."""
 
 from importlib import import_module
 from typing import Any
@@ -36,7 +36,7 @@ def scores_of(method: Any, q: Tensor, k: Tensor) -> Tensor:
 
 @given(N=st.integers(1, 40), k=st.integers(1, 50), causal=st.booleans(), block=st.sampled_from([1, 100, 1 << 20]))
 @settings(max_examples=60, deadline=None)
-def test_the_largest_are_kept_each_once_and_as_many_as_there_are(N: int, k: int, causal: bool, block: int) -> None:
+def test_the_largest_are_kept_each_once_and_attended(N: int, k: int, causal: bool, block: int) -> None:
     method = topk_of(N, k, causal=causal, kv_heads=2)
     q, key, v = type(method).inputs(method.problem, torch.Generator().manual_seed(N))
     with pytest.MonkeyPatch.context() as patch:
@@ -49,6 +49,16 @@ def test_the_largest_are_kept_each_once_and_as_many_as_there_are(N: int, k: int,
     assert torch.equal(mask.sum(-1), seen.clamp(max=k))
     lowest = scores.masked_fill(~mask, torch.inf).amin(-1)
     assert (scores.masked_fill(mask, -torch.inf).amax(-1) <= lowest).all()
+    want = (scores / 8**0.5).masked_fill(~mask, -torch.inf).softmax(-1) @ v.repeat_interleave(2, 1)
+    torch.testing.assert_close(method(q, key, v), want, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["sparse.topk", "sparse.window", "lsh.reformer"])
+def test_a_second_derivative_is_refused_in_words(name: str) -> None:
+    call = Call(Variant(name, {"bucket_size": 8} if name == "lsh.reformer" else {}), Problem(B=1, H=1, N=20, D=8))
+    (slope,) = torch.autograd.grad(call.method(*call.inputs).square().sum(), call.inputs[0], create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        slope.sum().backward()
 
 
 def test_of_equal_scores_no_more_than_k_are_kept() -> None:
