@@ -25,21 +25,11 @@ def moved(workload: Workload, **shape: Any) -> float:
     return io_bytes(Problem(**{"B": 2, "H": 4, "N": 1024, "D": 64, **shape}), workload)
 
 
-def row(
-    name: str,
-    workload: Workload = FORWARD,
-    exact: float | None = None,
-    executed: float | None = None,
-    traffic: float | None = None,
-    params: Params | None = None,
-    **shape: Any,
-) -> Any:
-    """A call, and what of its cost is known."""
-    counts = {"exact_flops": exact, "executed_flops": executed, "traffic_bytes": traffic}
-    known = {field: count for field, count in counts.items() if count is not None}
-    return pytest.param(
-        known, name, workload, params, shape, id=" ".join([name, workload, *known, str({**(params or {}), **shape})])
-    )
+def row(name: str, workload: Workload = FORWARD, params: Params | None = None, **about: Any) -> Any:
+    """A call, and what of its cost is known: `exact` and `executed` operations, and `traffic`; the rest is its shape."""
+    fields = {"exact": "exact_flops", "executed": "executed_flops", "traffic": "traffic_bytes"}
+    known = {field: about.pop(short) for short, field in fields.items() if short in about}
+    return pytest.param(known, name, workload, params, about, id=f"{name} {workload} {[*known]} {params or ''} {about}")
 
 
 SQUARE, TOKENS = 2 * 2 * 4 * 1024**2 * 128, 2 * 4 * 1024
@@ -49,8 +39,10 @@ SHORT: Params = {**ONE, **SEQ, "N": 100}
 SQUARES, CUBES = 64**2 + 36**2, 64**3 + 36**3
 """Of 100 tokens in chunks of 64: the tail of 36 is a chunk of its own."""
 CHUNK, FAVOR = {"chunk": 64}, {"feature_map": "favor", "features": 100}
+WIDE: Params = {**SHORT, "D": 32, "M": 16, "params": CHUNK}
 PADDED: Params = {"N": 64, "D": 8, "padding": 0.5}
 FEW: Params = {"B": 1, "H": 2, "N": 40, "D": 8, **SEQ}
+SPAN: Params = {"span": 6, "ramp": 5}
 SMALL: Params = {"H": 3, "D": 4, "M": 6}
 GATED = [f"gated.{name}" for name in ("retnet", "lightning", "mamba2", "mamba3", "gla", "hgrn2")]
 DELTA = [f"delta.{name}" for name in ("deltanet", "gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba", "deltaproduct")]
@@ -80,19 +72,15 @@ COUNTED = [
     row("linear.cuda", executed=64 * TOKENS * (6 * 64**2 + 2 * 64), B=1, H=8, N=65536, **SEQ),
     row("linear.cuda", BOTH, exact=64 * TOKENS * 12 * 64**2, executed=64 * TOKENS * (16 * 64**2 + 4 * 64), B=64, H=8, **SEQ),
     # what is needed; q, k, v, o and a strength
-    row("delta.deltanet", exact=100 * 3 * 1024, traffic=400 * (32 + 32 + 16 + 16 + 1), D=32, M=16, params=CHUNK, **SHORT),
+    row("delta.deltanet", exact=100 * 3 * 1024, traffic=400 * (32 + 32 + 16 + 16 + 1), **WIDE),
     # K Kᵀ and Q Kᵀ; both sides of the triangular system; the sums over pairs; W S, Kᵀ U and Q S; its inverse
-    row(
-        "delta.deltanet",
-        executed=SQUARES * (2 * 2 * 32 + 2 * (32 + 16) + 2 * 16) + 100 * 3 * 2 * 32 * 16 + CUBES * 2 / 3,
-        **{**SHORT, "D": 32, "M": 16, "params": CHUNK},
-    ),
+    row("delta.deltanet", executed=SQUARES * (2 * 2 * 32 + 2 * 48 + 2 * 16) + 100 * 3 * 2 * 32 * 16 + CUBES * 2 / 3, **WIDE),
     # two writes a token: a second key and value, two strengths and a decay; K Kᵀ of 2 L
-    row("delta.gated_deltaproduct", exact=100 * 5 * 1024, traffic=400 * (3 * 32 + 3 * 16 + 2 + 1), D=32, M=16, **SHORT),
+    row("delta.gated_deltaproduct", exact=100 * 5 * 1024, traffic=400 * (3 * 32 + 3 * 16 + 2 + 1), **WIDE),
     row(
         "delta.gated_deltaproduct",
-        executed=SQUARES * (6 * 2 * 32 + 4 * 2 * (32 + 16) + 2 * 2 * 16) + 100 * 5 * 2 * 32 * 16 + 8 * CUBES * 2 / 3,
-        **{**SHORT, "D": 32, "M": 16, "params": CHUNK},
+        executed=SQUARES * (6 * 2 * 32 + 4 * 2 * 48 + 2 * 2 * 16) + 100 * 5 * 2 * 32 * 16 + 8 * CUBES * 2 / 3,
+        **WIDE,
     ),
     # scores and values within a chunk of 64, then the state written and read
     *(row(name, executed=2 * TOKENS * (64 * 96 + 2 * 64 * 32), M=32, params=CHUNK, **SEQ) for name in GATED),
@@ -113,44 +101,46 @@ COUNTED = [
         "context.transformer_xl",
         executed=4 * (48 * 40 * 2 * 8 + 48 * 41 * 8 + 40 * 64),
         exact=4 * ((2 * 136 + 36 + 16 * 16 + 8 * 24) * 3 * 8 + 40 * 64),
-        **{**FEW, "params": {"segment": 16, "memory": 24}},
+        params={"segment": 16, "memory": 24},
+        **FEW,
     ),
     # z = 3, 6: 8 and 11 keys; 7 and 10 queries see all before them, then a shorter tile of 33 and 30
     row(
         "context.adaptive_span",
         executed=32 * (7 * 7 + 32 * 39 + 1 * 8 + 10 * 10 + 30 * 40),
         exact=32 * (36 + 32 * 8 + 66 + 29 * 11),
-        **{**FEW, "params": {"span": 6, "ramp": 5, "sees_itself": True}},
+        params={**SPAN, "sees_itself": True},
+        **FEW,
     ),
     # 7 and 10 keys, of 39 queries: 6 and 9, then a shorter tile of 1 more than 32 and 30
     row(
         "context.adaptive_span",
         executed=32 * (6 * 6 + 32 * 38 + 1 * 7 + 9 * 9 + 30 * 39),
         exact=32 * (28 + 32 * 7 + 55 + 29 * 10),
-        **{**FEW, "params": {"span": 6, "ramp": 5}},
+        params=SPAN,
+        **FEW,
     ),
     # a head of 31 queries, causal, one block; then 65 queries: two tiles of 32 with 63 keys, and one of 1 with 32
-    row(
-        "sparse.window",
-        executed=32 * (31 * 31 + 2 * 32 * 63 + 32),
-        **{**SHORT, "N": 96, "D": 8, "M": 4, "params": {"window": 32}},
-    ),
+    row("sparse.window", executed=32 * (31 * 31 + 2 * 32 * 63 + 32), params={"window": 32}, N=96, D=8, M=4, **ONE, **SEQ),
     # half projection and half attention
     row("linformer.linformer", exact=4 * TOKENS * 32 * 128, executed=4 * TOKENS * 32 * 128, params={"k": 32}),
+    row("linformer.linformer", exact=4 * 2 * 4 * 64 * 64 * 128, params={"k": 256}, N=64),
     row("linformer.mean", executed=2 * TOKENS * 32 * 128, params={"k": 32}),
     # products with the tokens, and those of landmarks with landmarks
     row(
         "landmark.nystrom",
         exact=2 * 1000 * 10 * (64 + 64 + 32 + 32) + 2 * 10 * 10 * (64 + 32) + 2 * 4 * 2 * 10**3,
-        **{**ONE, "N": 1000, "M": 32, "params": {"landmarks": 10, "iterations": 2}},
+        params={"landmarks": 10, "iterations": 2},
+        N=1000,
+        M=32,
+        **ONE,
     ),
     row("landmark.pyramid", exact=2 * 8 * 8192 * 110 * 128, B=1, H=8, N=8192),
     # as many times fewer scores as there are tokens in a block
-    *(row(f"pooling.{name}", exact=SQUARE / n, executed=SQUARE / n) for name, n in (("key_value", 4), ("funnel", 2))),
-    *(
-        row(f"pooling.{name}", BOTH, exact=3 * SQUARE / n, executed=3.5 * SQUARE / n)
-        for name, n in (("key_value", 4), ("funnel", 2))
-    ),
+    row("pooling.key_value", exact=SQUARE / 4, executed=SQUARE / 4),
+    row("pooling.key_value", BOTH, exact=3 * SQUARE / 4, executed=3.5 * SQUARE / 4),
+    row("pooling.funnel", exact=SQUARE / 2, executed=SQUARE / 2),
+    row("pooling.funnel", BOTH, exact=3 * SQUARE / 2, executed=3.5 * SQUARE / 2),
     # hidden blocks need no work: 48 and 32 visible keys
     row("pooling.key_value", exact=2 * 4 * 64 * (12 + 8) * 16, executed=2 * 4 * 64 * 32 * 16, **PADDED),
     # choosing costs all scores once, and attending only those of the kept
@@ -191,11 +181,8 @@ class TestSoftmax:
         assert seq("softmax.sdpa").executed_flops == pytest.approx(SQUARE / 2, rel=0.01)
         assert seq("softmax.sdpa_flash", N=64, D=8).executed_flops < 0.51 * 2 * 2 * 4 * 64 * 64 * 16
 
-    def test_without_a_cache_a_step_costs_the_square_and_a_sequence_the_cube(self) -> None:
-        step = seq("softmax.recompute", STEP, N=64)
-        assert step.executed_flops == seq("softmax.sdpa", N=64).executed_flops
-        short, long = (seq("softmax.recompute", TOTAL, N=N).executed_flops for N in (2048, 4096))
-        assert long == pytest.approx(8 * short, rel=1e-2)
+    def test_without_a_cache_a_step_costs_the_square(self) -> None:
+        assert seq("softmax.recompute", STEP, N=64).executed_flops == seq("softmax.sdpa", N=64).executed_flops
 
     @pytest.mark.parametrize("causal", [False, True])
     def test_padding_lessens_what_is_needed_but_not_what_is_nominal(self, causal: bool) -> None:
@@ -250,11 +237,6 @@ class TestPatterns:
 
 
 class TestFewerKeys:
-    def test_work_grows_with_the_length_once_there_are_k_tokens(self) -> None:
-        work = {N: cost("linformer.linformer", N=N).executed_flops for N in (64, 128, 256, 512, 1024)}
-        assert work[128] == 4 * work[64]
-        assert work[1024] == 2 * work[512] == 4 * work[256]
-
     def test_parameters_are_read_and_their_gradients_written(self) -> None:
         shape: Params = {"B": 1, "H": 8, "N": 65536}
         matrices = 2 * 256 * 65536 * 4
