@@ -155,8 +155,8 @@ FAULTS: dict[str, list[str]] = {
     "a worker or a node dies: every cell ends as it does on one machine": [
         "cli/test_everywhere.py::test_the_cells_end_alike_everywhere",
         "cli/test_everywhere.py::test_what_is_killed_loses_nothing",
-        "places/test_in_lanes.py::test_a_lane_that_is_lost_hands_on_all_its_bundles_and_the_job_in_hand_counts_as_a_try",
-        "places/test_in_lanes.py::test_a_job_by_which_place_after_place_is_lost_becomes_a_row",
+        "places/test_place.py::test_a_lane_that_is_lost_hands_on_all_its_bundles_and_the_job_in_hand_counts_as_a_try",
+        "places/test_place.py::test_a_job_by_which_place_after_place_is_lost_becomes_a_row",
     ],
     "a folder that is read-only, a file system without locks: a clear refusal": [
         "store/test_lock.py::test_a_file_system_without_locks_is_refused_in_words",

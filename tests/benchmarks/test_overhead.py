@@ -1,6 +1,6 @@
 """What isolation costs, and that it does not change what is measured, and what a proof adds to a replicate.
 
-`pytest tests/benchmarks/test_overhead.py -m slow -n 0 --benchmark-enable`.
+`pytest tests/benchmarks/test_overhead.py -m slow -n 0 -s`.
 """
 
 import math
@@ -9,7 +9,6 @@ import time
 from itertools import product
 
 import pytest
-from pytest_benchmark.fixture import BenchmarkFixture
 
 from attnbench.analyze.statistics import t_quantile
 from attnbench.schema.cell import Cell, Workload
@@ -19,7 +18,7 @@ from attnbench.schema.problem import Problem
 from attnbench.worker.isolate import Isolation
 
 JOB = Job(cell=Cell(method="softmax.sdpa", problem=Problem(N=512, H=4)), limits=Limits(seconds=0.6), warmup=20)
-METHODS = (
+METHODS = [
     "softmax.sdpa",
     "linear.chunked",
     "sparse.strided",
@@ -27,7 +26,7 @@ METHODS = (
     "vq.blockwise",
     "gated.gla",
     "delta.gated_deltanet",
-)
+]
 SHAPES = ((Workload.FORWARD, 1024), (Workload.FORWARD, 4096), (Workload.FORWARD_BACKWARD, 2048), (Workload.DECODE, 4096))
 
 
@@ -68,16 +67,6 @@ def test_forked_replicates_cost_a_fraction_of_fresh_ones_and_measure_the_same() 
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("plugins")
-def test_the_cost_of_a_forked_replicate(benchmark: BenchmarkFixture) -> None:
-    quick = JOB.model_copy(update={"limits": Limits(seconds=0.02), "warmup": 1})
-    with Isolation() as worker:
-        worker.ask(quick, 60)
-        answer, _ = benchmark.pedantic(worker.ask, (quick, 60), rounds=10)
-    assert isinstance(answer, Measured)
-
-
-@pytest.mark.slow
 @pytest.mark.alone
 def test_a_proof_takes_a_tenth_of_a_replicate_or_says_what_it_left_out() -> None:
     shares = []
@@ -91,9 +80,6 @@ def test_a_proof_takes_a_tenth_of_a_replicate_or_says_what_it_left_out() -> None
             assert isinstance(proof, float)
             shares.append(proof / whole)
             left_out = answer.facts.get("not_proven", "nothing")
-            print(
-                f"\n{method}, {workload.value}, N = {N}: {100 * shares[-1]:.1f} % of {whole:.2f} s; left out: {left_out}",
-                end="",
-            )
-    print(f"\nmedian {100 * statistics.median(shares):.1f} %, most {100 * max(shares):.1f} %")
+            print(f"{method}, {workload.value}, N = {N}: {100 * shares[-1]:.1f} % of {whole:.2f} s; left out: {left_out}")
+    print(f"median {100 * statistics.median(shares):.1f} %, most {100 * max(shares):.1f} %")
     assert statistics.median(shares) <= 0.1

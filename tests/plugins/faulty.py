@@ -52,9 +52,20 @@ class Raises(Plain):
         return super().forward(q, k, v)
 
 
-class RaisesInItsCheck(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        raise ValueError("this method is out of order")
+def raising(error: Callable[[], Exception]) -> type[Plain]:
+    """A class that raises this in its check already."""
+    return type("Raises", (Plain,), {"forward": lambda *_: throw(error()), "__module__": __name__})
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+RaisesInItsCheck = raising(lambda: ValueError("this method is out of order"))
+RaisesWithoutWords = raising(SpeechlessError)
+RaisesNothingButSpace = raising(lambda: ValueError(" \n "))
+RaisesHalfALetter = raising(lambda: ValueError("half a letter: \ud800"))
 
 
 class AllocatesWithoutEnd(Late):
@@ -110,19 +121,18 @@ def leave_children() -> None:
             os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(3600)", "attnbench-test-orphan"])
 
 
-class NaNs(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().forward(q, k, v) * float("nan")
+def spoiling(spoil: Callable[[Tensor], Tensor]) -> type[Plain]:
+    """A class that makes this of its output."""
+
+    def forward(method: Plain, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return spoil(Plain.forward(method, q, k, v))
+
+    return type("Spoils", (Plain,), {"forward": forward, "__module__": __name__})
 
 
-class WrongShape(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().forward(q, k, v)[:, :, 1:]
-
-
-class WrongValues(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return super().forward(q, k, v) * 1.001
+NaNs = spoiling(lambda o: o * float("nan"))
+WrongShape = spoiling(lambda o: o[:, :, 1:])
+WrongValues = spoiling(lambda o: o * 1.001)
 
 
 class WrongGradient(Plain):
@@ -216,25 +226,3 @@ class RefusesWithANumber(Plain):
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
         return 7  # type: ignore[return-value]
-
-
-class SpeechlessError(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no words")
-
-
-class RaisesWithoutWords(Plain):
-    """Its exception cannot be printed."""
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        raise SpeechlessError
-
-
-class RaisesNothingButSpace(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        raise ValueError(" \n ")
-
-
-class RaisesHalfALetter(Plain):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        raise ValueError("half a letter: \ud800")
