@@ -17,7 +17,7 @@ from tests.impls.contract.subjects import Variant
 # by name: installed under another name than that of its folder
 tiling: Any = import_module("attnbench_impls.context.eager.sliding_tiles")
 
-SPAN = "context.adaptive_span"
+SPAN, SEGMENTS = "context.adaptive_span", "context.transformer_xl"
 EITHER = pytest.mark.parametrize("sees_itself", [False, True])
 
 
@@ -31,11 +31,6 @@ def spans_of(N: int, spans: list[float], ramp: float = 8, sees_itself: bool = Fa
     call = called(SPAN, N, {"span": 20, "ramp": ramp, "sees_itself": sees_itself}, H=len(spans), **shape)
     call.method.z.data.copy_(torch.tensor(spans, dtype=torch.float64))
     return call
-
-
-def segments_of(N: int, segment: int, **more: Any) -> Call:
-    params = {"segment": segment, **({"memory": more.pop("memory")} if "memory" in more else {})}
-    return called("context.transformer_xl", N, params, **more)
 
 
 @given(N=st.integers(1, 700), window=st.integers(1, 700), length=st.sampled_from([32, 64, 128]), rows=st.integers(1, 9))
@@ -121,7 +116,7 @@ def test_spans_begin_apart_and_the_longest_is_what_was_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("call", "kept"),
-    [(spans_of(60, [3.0, 11.7]), 2 * 2 * 20), (segments_of(60, 8), 2 * 3 * (8 + 8))],
+    [(spans_of(60, [3.0, 11.7]), 2 * 2 * 20), (called(SEGMENTS, 60, {"segment": 8}), 2 * 3 * (8 + 8))],
     ids=["the longest span", "a segment and its memory"],
 )
 def test_the_state_is_what_can_still_be_reached_whatever_the_capacity(call: Call, kept: int) -> None:
@@ -130,7 +125,7 @@ def test_the_state_is_what_can_still_be_reached_whatever_the_capacity(call: Call
 
 
 def test_segments_are_the_papers_sum_over_pairs() -> None:
-    call = segments_of(13, 4, memory=3, B=1, H=1, D=6)
+    call = called(SEGMENTS, 13, {"segment": 4, "memory": 3}, B=1, H=1, D=6)
     q, k, v = (x[0, 0].detach() for x in call.inputs)
     u, w, weight = (x[0].detach() for x in (call.method.u, call.method.w, call.method.W_r))
 
@@ -148,7 +143,7 @@ def test_segments_are_the_papers_sum_over_pairs() -> None:
 
 
 def test_the_memory_is_a_constant() -> None:
-    call = segments_of(32, 8)
+    call = called(SEGMENTS, 32, {"segment": 8})
     dk, dv = torch.autograd.grad(call.method(*call.inputs)[:, :, 16:24].square().sum(), call.inputs[1:])
     for x in (dk, dv):
         assert (x[:, :, :16] == 0).all()

@@ -174,16 +174,10 @@ def test_slopes_are_those_of_their_models() -> None:
 
 
 def pair_by_pair(q: Tensor, k: Tensor, log_decay: Tensor) -> Tensor:
-    """Its definition, one pair after the other: [X, S, L, L]."""
-    rows_, S, L, _ = q.shape
-    rows = []
-    for i in range(L):
-        row = [q.new_zeros(rows_, S)] * L
-        for j in range(i + 1):
-            left = log_decay[:, :, j + 1 : i + 1].sum(2).exp()
-            row[j] = (q[:, :, i] * k[:, :, j] * left).sum(-1)
-        rows.append(torch.stack(row, -1))
-    return torch.stack(rows, -2)
+    """Its definition, Σ_d q_id k_jd times the decays of tokens j + 1 to i: [X, S, L, L]."""
+    upto, future = log_decay.cumsum(2), torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).triu(1)
+    left = (upto.unsqueeze(3) - upto.unsqueeze(2)).masked_fill(future.unsqueeze(-1), -torch.inf).exp()
+    return (q.unsqueeze(3) * k.unsqueeze(2) * left).sum(-1)
 
 
 def drawn(L: int, gates: int, speed: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -53,21 +54,15 @@ def test_a_long_prompt_is_attended_in_parts(name: str, rows: int, monkeypatch: p
 
 
 @pytest.mark.parametrize("name", ["softmax.sdpa", "softmax.sdpa_math", "softmax.sdpa_flash"])
-def test_a_step_hands_torch_neither_a_mask_nor_the_causal_flag(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_hands_torch_neither_a_mask_nor_the_causal_flag(name: str) -> None:
     """The flag is aligned to the first key, and a mask would cost."""
     method, inputs = built(name, causal=True)
     _, state = method.prefill(*cut(inputs, 20), capacity=40)
-    seen: dict[str, Any] = {}
-    real: Any = F.scaled_dot_product_attention
-
-    def watched(*x: Tensor, **given: Any) -> Any:
-        seen.update(given)
-        return real(*x, **given)
-
-    monkeypatch.setattr(F, "scaled_dot_product_attention", watched)
-    method.step(*cut(inputs, 21, start=20), state=state)
-    assert not seen["is_causal"]
-    assert seen.get("attn_mask") is None
+    with patch.object(F, "scaled_dot_product_attention", wraps=F.scaled_dot_product_attention) as watched:
+        method.step(*cut(inputs, 21, start=20), state=state)
+    given = watched.call_args.kwargs
+    assert not given["is_causal"]
+    assert given.get("attn_mask") is None
 
 
 @pytest.mark.parametrize(("name", "width"), [("softmax.naive", 2 * 13), ("softmax.recompute", 4 * 8 + 2 * 13)])

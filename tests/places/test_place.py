@@ -24,6 +24,8 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
 from attnbench.schema.record import Record
+from attnbench.session.lanes import portions
+from attnbench.worker.portion import ALL
 from tests.schedule.played import run_of, small
 
 INFO = run_of({"name": "t", "axes": {"N": ["2^7..2^9"], "causal": [True]}, "methods": ("a", "b", "c"), "replicates": 3})
@@ -204,3 +206,7 @@ def test_lanes_of_unlike_devices_have_ledgers_of_their_own_and_take_nothing_from
     with suppress(NoPlaceError):
         records.extend(record for _, record in made)
     assert {record.outcome.status for record in records if isinstance(record.outcome, Failed)} == {Status.CRASHED}
+
+
+def test_an_empty_word_names_no_devices() -> None:
+    assert portions("") == portions(()) == (ALL,)

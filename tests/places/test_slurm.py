@@ -77,15 +77,11 @@ def test_how_a_task_ended_is_asked_of_the_accounts_and_else_of_the_controller(pl
     assert slurm.ended("4", 2) == ""
 
 
-@pytest.fixture
-def submission(tmp_path: Path) -> Submission:
-    suite = {"name": "t", "axes": {"N": ["2^7..2^9"], "causal": [True]}, "methods": ("softmax.sdpa",), "replicates": 2}
-    return Submission(RunFolder.create(tmp_path / "results", run_of(suite)), "", "", 3, ("9",))
-
-
 def test_waiting_outlasts_a_controller_that_is_started_anew_and_tells_each_change_and_each_end_once(
-    play: Play, tmp_path: Path, submission: Submission
+    play: Play, tmp_path: Path
 ) -> None:
+    suite = {"name": "t", "axes": {"N": ["2^7..2^9"], "causal": [True]}, "methods": ("softmax.sdpa",), "replicates": 2}
+    submission = Submission(RunFolder.create(tmp_path / "results", run_of(suite)), "", "", 3, ("9",))
     # busy, silent, busy as before, then over
     play(
         squeue=f'n=$(wc -l < {tmp_path}/said)\n[ "$n" = 2 ] && {{ echo "Unable to contact slurm controller" >&2; exit 1; }}\n'
