@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any, NoReturn
 
 import torch
@@ -42,6 +43,7 @@ Killed = late(lambda: os.kill(os.getpid(), signal.SIGKILL))
 Exits = late(lambda: os._exit(3))
 StickyCudaError = late(lambda: throw(RuntimeError("CUDA error: an illegal memory access was encountered")))
 OutOfDeviceMemory = late(lambda: throw(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 GiB.")))
+AllocatesWithoutEnd = late(lambda: [torch.ones(2**26, dtype=torch.uint8) for _ in count()])
 RaisesMemoryError = late(lambda: throw(MemoryError()))
 
 
@@ -66,13 +68,6 @@ RaisesInItsCheck = raising(lambda: ValueError("this method is out of order"))
 RaisesWithoutWords = raising(SpeechlessError)
 RaisesNothingButSpace = raising(lambda: ValueError(" \n "))
 RaisesHalfALetter = raising(lambda: ValueError("half a letter: \ud800"))
-
-
-class AllocatesWithoutEnd(Late):
-    def go_wrong(self) -> None:
-        hoard = []
-        while True:
-            hoard.append(torch.ones(2**26, dtype=torch.uint8))
 
 
 class OutOfWordsError(MemoryError):

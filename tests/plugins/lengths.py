@@ -1,6 +1,7 @@
 """Attentions whose time and memory are decided by their length alone."""
 
 import time
+from collections.abc import Callable
 
 from plain import Plain
 from torch import Tensor
@@ -8,38 +9,27 @@ from torch import Tensor
 from attnbench.api import Cell
 
 
-class Steep(Plain):
-    """Waits in proportion to the length: 50 ms at N = 500."""
+def before(act: Callable[[Plain], object]) -> type[Plain]:
+    """A class that does this before it attends."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        time.sleep(1e-4 * self.problem.N if self.late else 0)
-        return super().forward(q, k, v)
+    def forward(method: Plain, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        act(method)
+        return Plain.forward(method, q, k, v)
 
-
-class Level(Plain):
-    """Waits 50 ms."""
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        time.sleep(0.05 if self.late else 0)
-        return super().forward(q, k, v)
+    return type("Before", (Plain,), {"forward": forward, "__module__": __name__})
 
 
-class Cramped(Plain):
-    """Has room for 300 tokens."""
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.problem.N > 300:
-            raise MemoryError("there is room for 300 tokens")
-        return super().forward(q, k, v)
+def refuse(N: int, most: int, error: Exception) -> None:
+    if most < N:
+        raise error
 
 
-class Fragile(Plain):
-    """Falls over above 400 tokens."""
-
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if self.problem.N > 400:
-            raise ValueError("this is too long")
-        return super().forward(q, k, v)
+# wait in proportion to the length, 50 ms at N = 500, or 50 ms
+Steep = before(lambda method: time.sleep(1e-4 * method.problem.N if method.late else 0))
+Level = before(lambda method: time.sleep(0.05 if method.late else 0))
+# has room for 300 tokens; falls over above 400
+Cramped = before(lambda method: refuse(method.problem.N, 300, MemoryError("there is room for 300 tokens")))
+Fragile = before(lambda method: refuse(method.problem.N, 400, ValueError("this is too long")))
 
 
 class Declines(Plain):
