@@ -1,8 +1,6 @@
 """Stand-ins for packages of others, which compute their definitions and note how they are called."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -36,34 +34,6 @@ def install(monkeypatch: pytest.MonkeyPatch, name: str, **contents: Any) -> None
                 monkeypatch.setattr(sys.modules[".".join(parts[: i - 1])], parts[i - 1], module, raising=False)
     for key, value in contents.items():
         monkeypatch.setattr(sys.modules[name], key, value, raising=False)
-
-
-class FullMask:
-    """That of pytorch-fast-transformers: of a shape, all of it seen, or of what it is given."""
-
-    causal = False
-
-    def __init__(self, *shape: Any, device: Any = None) -> None:
-        self.float_matrix = shape[0].float() if isinstance(shape[0], Tensor) else torch.ones(shape, device=device)
-
-
-class TriangularCausalMask(FullMask):
-    """The triangle of so many tokens."""
-
-    causal = True
-
-    def __init__(self, N: int, device: Any = None) -> None:
-        super().__init__(N, N, device=device)
-
-
-@contextmanager
-def masks_of_fast_transformers(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
-    """The package's masks, for a method that keeps them between calls."""
-    install(monkeypatch, "fast_transformers.masking", FullMask=FullMask, TriangularCausalMask=TriangularCausalMask)
-    kept = vars(sys.modules[load(name).__module__])["_masks"]
-    kept.cache_clear()
-    yield
-    kept.cache_clear()
 
 
 def is_its_definition(method: Any, **keywords: Tensor | None) -> tuple[Inputs, Tensor]:
