@@ -1,4 +1,7 @@
-"""Hidden keys do not exist: not in an output, not in its last bit, nor in a gradient; a query that sees none gives 0."""
+"""Hidden keys do not exist: not in an output, not in its last bit, nor in a gradient; a query that sees none gives 0.
+
+Documents in one row hide each other: each is by itself.
+"""
 
 from itertools import product
 
@@ -6,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnbench.api import padding_mask
-from tests.impls.contract.calls import Call, mapped, same
+from attnbench import registry
+from attnbench.api import Cell, Problem, padding_mask
+from tests.impls.contract.calls import Call, evaluated, mapped, same
 from tests.impls.contract.subjects import Variant, each
 
 
@@ -73,3 +77,41 @@ def test_a_padded_sequence_is_what_it_is_by_itself(variant: Variant) -> None:
             alone = mapped(call.inputs, lambda x, b=b, n=n: x[b : b + 1, :, :n].detach())  # type: ignore[misc]  # bound at once
             want = call.method.reference(*alone)
             same([o[b : b + 1, :, :n], r[b : b + 1, :, :n]], [want, want], call.off_by)
+
+
+LENGTHS = (23, 1, 40, 6)
+
+
+def packs(variant: Variant) -> bool:
+    return variant.kind.packs and any(True for _ in variant.problems(sum(LENGTHS), {}))
+
+
+@pytest.mark.parametrize("variant", each(packs))
+def test_packed_documents_are_those_that_are_attended_alone(variant: Variant) -> None:
+    for problem in variant.problems(sum(LENGTHS), {"B": 1}, {"B": 1, "kv_heads": 2}):
+        row = problem.model_copy(update={"documents": LENGTHS})
+        call = Call(Variant(f"{variant.name}+packed", variant.params), row, trains=variant.trains(row))
+        parameters = dict(call.method.named_parameters())
+
+        def one_by_one(*inputs: Tensor, call: Call = call, parameters: dict[str, Tensor] = parameters) -> Tensor:
+            outputs = []
+            for part in zip(*(x.split(LENGTHS, 2) for x in inputs), strict=True):
+                single = variant.build(call.problem.model_copy(update={"N": part[0].shape[2], "documents": None}))
+                single.load_state_dict(call.method.state_dict())
+                # the parameters of the one method, so that gradients can be compared
+                outputs.append(torch.func.functional_call(single, parameters, part))
+            return torch.cat(outputs, 2)
+
+        want = evaluated(one_by_one, call.inputs, call.g, list(parameters.values()))
+        same(call.results(), want, max(1e-10 if row.dtype == "float64" else 1e-4, variant.method.off_by))
+        same([call.method.reference(*call.inputs)], want[:1], 1e-9 if row.dtype == "float64" else 1e-3)
+
+
+def test_what_can_not_be_packed_says_why() -> None:
+    for method, padding, why in (
+        ("softmax.sdpa+packed", 0.5, None),
+        ("softmax.sdpa+packed", 0.0, "set padding"),
+        ("lsh.reformer+packed", 0.5, "documents of any length"),
+    ):
+        said = registry.load(method).refusal(Cell(method=method, problem=Problem(B=4, N=64, causal=True, padding=padding)))
+        assert said is None if why is None else why in (said or "")
