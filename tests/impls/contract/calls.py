@@ -44,7 +44,10 @@ class Call:
         self.variant, self.problem, self.device = variant, problem, device
         self.method = variant.build(problem, device)
         self.inputs = self.drawn(7)
-        self.g = self._gradient().to(device) if trains or variant.trains(problem, device) else None
+        # dL/do ~ N(0, 1), in the method's own order in memory
+        sizes, dtype = (problem.B, problem.H, problem.N, problem.M), getattr(torch, problem.dtype)
+        g = torch.randn(sizes, generator=torch.Generator().manual_seed(11), dtype=torch.float64).to(dtype)
+        self.g = laid_out(g, self.method.layout).to(device) if trains or variant.trains(problem, device) else None
         for x in self.inputs if self.g is not None else ():
             x.requires_grad_()
         self.choices: Tensor | None = self.method.choose(*self.inputs)
@@ -53,12 +56,6 @@ class Call:
         """Inputs as a user gets them."""
         inputs = type(self.method).inputs(self.problem, torch.Generator().manual_seed(seed))
         return mapped(inputs, lambda x: x.to(self.device))
-
-    def _gradient(self) -> Tensor:
-        """dL/do ~ N(0, 1), in the method's own order in memory."""
-        p, generator = self.problem, torch.Generator().manual_seed(11)
-        g = torch.randn(p.B, p.H, p.N, p.M, generator=generator, dtype=torch.float64).to(getattr(torch, p.dtype))
-        return laid_out(g, self.method.layout)
 
     @property
     def off_by(self) -> float:
@@ -97,6 +94,14 @@ class Call:
         wide = copy.deepcopy(self.method).to(torch.float64)
         g = None if self.g is None else self.g.double()
         return evaluated(wide.reference, widened(self.inputs), g, list(wide.parameters()), **{**self.given, **keywords})
+
+    def measure(self, **keywords: Any) -> tuple[list[Tensor], list[Tensor]]:
+        """The definition in the same dtype and in float64, for `no_worse`."""
+        eager, exact = self.results("reference", **keywords), self.exact(**keywords)
+        if not all(x.isfinite().all() for x in eager):
+            # in float16 it overflows at some length, and is no measure any more
+            eager = [r + 2**-7 * r.abs().max() for r in exact]
+        return eager, exact
 
     def decoded(self, prompt: int, inputs: Inputs = (), choices: Tensor | None = None) -> Tensor:
         """All outputs, the first by `prefill`, the rest one by one."""
