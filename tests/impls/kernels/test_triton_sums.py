@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from attnbench.api import Problem
 from tests.impls.kernels.conftest import Ask
@@ -58,14 +57,10 @@ def test_hidden_keys_do_not_exist(feature_map: str, ask: Ask) -> None:
     assert not any(x.transpose(1, 2)[~mask].any() for x in got[2:])
 
 
-def tables(ask: Ask, block: int, v: Tensor, codes: Tensor, S: int) -> list[Tensor]:
-    """Means and counts of the values of each code, up to the end of each block."""
-    return ask("tables", how=(S, block), inputs=[v, codes])
-
-
 def test_a_table_has_the_mean_value_and_count_of_each_code_so_far(ask: Ask) -> None:
+    """Up to the end of each block."""
     v, codes = torch.randn(1, 2, 70, 16), torch.randint(5, (1, 2, 70))
-    means, counts = tables(ask, 16, v, codes, 5)
+    means, counts = ask("tables", how=(5, 16), inputs=[v, codes])
     assert means.shape == (2, 3, 5, 16)
     for t in range(3):
         old = slice(16 * (t + 1))
@@ -74,7 +69,7 @@ def test_a_table_has_the_mean_value_and_count_of_each_code_so_far(ask: Ask) -> N
         assert torch.equal(counts[:, t], one_hot.sum(-1))
         torch.testing.assert_close(means[:, t], one_hot @ v[0, :, old] / counts[:, t].clamp(min=1).unsqueeze(-1))
     # far from zero they stay exact
-    means, _ = tables(ask, 4, torch.full_like(v, 1e30), torch.zeros_like(codes), 1)
+    means, _ = ask("tables", how=(1, 4), inputs=[torch.full_like(v, 1e30), torch.zeros_like(codes)])
     assert means.shape[1] == 16
     torch.testing.assert_close(means, torch.full_like(means, 1e30), rtol=1e-6, atol=0)
 
@@ -94,12 +89,7 @@ def test_codes_may_be_given_and_those_that_no_token_has_weigh_nothing(causal: bo
 
 @pytest.mark.parametrize(
     ("through_table", "causal"),
-    [
-        (True, True),
-        (False, False),
-        pytest.param(True, False, marks=pytest.mark.slow),
-        pytest.param(False, True, marks=pytest.mark.slow),
-    ],
+    [(True, True), (False, False), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((True, False), (False, True)))],
 )
 def test_the_executed_count_is_that_of_the_products(through_table: bool, causal: bool, ask: Ask) -> None:
     shape: dict[str, Any] = {"B": 1, "H": 2, "kv_heads": 1, "N": 100, "D": 32, "M": 20, "causal": causal}
