@@ -14,9 +14,7 @@ from attnbench.api import Cell, Problem, padding_mask
 from tests.impls.contract.calls import Call, evaluated, mapped, same
 from tests.impls.contract.subjects import Variant, each
 
-
-def masks(variant: Variant) -> bool:
-    return variant.kind.masks
+MASKED = each(lambda variant: variant.kind.masks)
 
 
 def with_holes(B: int, N: int, share: float) -> Tensor:
@@ -28,7 +26,7 @@ def with_holes(B: int, N: int, share: float) -> Tensor:
 
 
 @pytest.mark.parametrize("N", [1, 2, 33, 97])
-@pytest.mark.parametrize("variant", each(masks))
+@pytest.mark.parametrize("variant", MASKED)
 def test_a_masked_call_is_its_definition_and_hidden_keys_get_no_gradient(variant: Variant, N: int) -> None:
     for problem, share in product(variant.problems(N, B=3), (0.4, 0.9)):
         call, mask = Call(variant, problem), with_holes(3, N, share)
@@ -42,7 +40,7 @@ def test_a_masked_call_is_its_definition_and_hidden_keys_get_no_gradient(variant
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("variant", each(masks))
+@pytest.mark.parametrize("variant", MASKED)
 def test_in_any_dtype_hidden_keys_cannot_be_seen_and_who_sees_none_moves_nothing(variant: Variant, dtype: str) -> None:
     for problem in variant.problems(33, {}, B=3, padding=0.5, dtype=dtype):
         call, eps = Call(variant, problem), 4 * torch.finfo(getattr(torch, dtype)).eps
@@ -64,7 +62,7 @@ def test_in_any_dtype_hidden_keys_cannot_be_seen_and_who_sees_none_moves_nothing
             assert results[3].any()
 
 
-@pytest.mark.parametrize("variant", each(masks))
+@pytest.mark.parametrize("variant", MASKED)
 def test_a_padded_sequence_is_what_it_is_by_itself(variant: Variant) -> None:
     for problem in variant.problems(30, B=3, padding=0.6):
         call, mask = Call(variant, problem), padding_mask(problem, "cpu")

@@ -1,7 +1,7 @@
 """Compiles our Triton kernels for GPUs that need not be here, as they would be launched, and says what they take.
 
-Arguments: family, compute capability, dtype, widths D = M, names of kernels, each with commas, and torch's float32 matmul
-precision. Writes to stdout, for each kernel, one JSON line: bytes of shared memory, and stack (where spilt registers go) of a
+Arguments: family, compute capabilities, dtype, widths D = M, names of kernels, with commas where several, and torch's float32
+matmul precision. Writes to stdout, for each kernel, one JSON line: bytes of shared memory, and stack (where spilt registers go) of a
 thread.
 """
 
@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -109,14 +110,11 @@ def usage(compiled: Any) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    family, capabilities, dtypes, widths, names, precision = sys.argv[1:]
+    family, capabilities, dtype, widths, names, precision = sys.argv[1:]
     torch.set_float32_matmul_precision(precision)
-    for capability in map(int, capabilities.split(",")):
-        for dtype in dtypes.split(","):
-            for width in map(int, widths.split(",")):
-                x = torch.empty(1, 1, 256 if family == "linear" else 16384, width, dtype=getattr(torch, dtype), device="meta")
-                for name, kernel, constants in globals()[family](names.split(","), x, capability):
-                    about = {"capability": capability, "dtype": dtype, "width": width, "kernel": name}
-                    found = usage(built(kernel, constants, dtype, capability))
-                    sys.stdout.write(f"{json.dumps({**about, **found})}\n")
-                    sys.stdout.flush()
+    for capability, width in product(map(int, capabilities.split(",")), map(int, widths.split(","))):
+        x = torch.empty(1, 1, 256 if family == "linear" else 16384, width, dtype=getattr(torch, dtype), device="meta")
+        for name, kernel, constants in globals()[family](names.split(","), x, capability):
+            found = usage(built(kernel, constants, dtype, capability))
+            sys.stdout.write(f"{json.dumps({'capability': capability, 'width': width, 'kernel': name, **found})}\n")
+            sys.stdout.flush()

@@ -74,7 +74,6 @@ def fla(monkeypatch: pytest.MonkeyPatch) -> Calls:
         def attend(
             q: Tensor, k: Tensor, v: Tensor, g: Tensor | None = None, g_gamma: Tensor | None = None, scale: float = 99.0
         ) -> tuple[Tensor, None]:
-            calls.append({"name": name, "q": q, "k": k, "v": v, "g_gamma": g_gamma, "scale": scale})
             B, N, H, _ = q.shape
             if name == "chunk_retention":
                 g_gamma = torch.log(1 - 2.0 ** (-5.0 - torch.arange(H, dtype=torch.float64)))
@@ -85,12 +84,11 @@ def fla(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
         return attend
 
-    def delta(name: str, operator: str, names: str) -> Any:
+    def delta(name: str, names: str) -> Any:
         tokens_first, built_in = load(name).layout is Layout.BNHD, not name.endswith(("kda_fla_naive", "net_fla_naive"))
         ours = load(name.partition("_fla")[0])
 
         def attend(**given: Any) -> tuple[Tensor, None]:
-            calls.append({"name": operator, **given})
             inputs = [x.transpose(1, 2) if tokens_first else x for x in (given[n] for n in names.split())]
             scale = given.get("scale", inputs[0].shape[-1] ** -0.5)
             assert built_in or "chunk_size" in given
@@ -99,24 +97,16 @@ def fla(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
         return attend
 
-    def linear(name: str) -> Any:
-        def attend(q: Tensor, k: Tensor, v: Tensor, scale: float = 0.0, normalize: bool = False) -> tuple[Tensor, Any]:
-            calls.append({"name": name, "q": q, "k": k, "v": v, "scale": scale})
-            assert not normalize or all((x >= 0).all() for x in (q, k))
-            kv = torch.einsum("bthk,bthv->bthkv", k, v).cumsum(1)
-            o = torch.einsum("bthk,bthkv->bthv", q * scale, kv)
-            return o / ((q * scale * k.cumsum(1)).sum(-1, keepdim=True) + 1e-10) if normalize else o, None
+    def linear(q: Tensor, k: Tensor, v: Tensor, scale: float = 0.0, normalize: bool = False) -> tuple[Tensor, None]:
+        assert not normalize or all((x >= 0).all() for x in (q, k))
+        kv = torch.einsum("bthk,bthv->bthkv", k, v).cumsum(1)
+        o = torch.einsum("bthk,bthkv->bthv", q * scale, kv)
+        return o / ((q * scale * k.cumsum(1)).sum(-1, keepdim=True) + 1e-10) if normalize else o, None
 
-        return attend
-
-    def based(name: str) -> Any:
-        def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, use_norm: bool) -> Tensor:
-            calls.append({"name": name, "q": q, "k": k, "v": v, "scale": scale, "use_norm": use_norm})
-            s = torch.einsum("bnhd,bmhd->bhnm", q, k) * scale
-            weights = (1 + s + s * s / 2).tril()
-            return torch.einsum("bhnm,bmhe,bhn->bnhe", weights, v, 1 / (weights.sum(-1) + 1e-6))
-
-        return attend
+    def based(q: Tensor, k: Tensor, v: Tensor, scale: float, use_norm: bool) -> Tensor:
+        s = torch.einsum("bnhd,bmhd->bhnm", q, k) * scale
+        weights = (1 + s + s * s / 2).tril()
+        return torch.einsum("bhnm,bmhe,bhn->bnhe", weights, v, 1 / (weights.sum(-1) + 1e-6))
 
     def parallel_moba(q: Tensor, k: Tensor, v: Tensor, *, cu_seqlens: Tensor, max_seqlen: int, **how: int) -> Tensor:
         calls.append({"q": q, "cu_seqlens": cu_seqlens, "max_seqlen": max_seqlen, **how})
@@ -136,14 +126,15 @@ def fla(monkeypatch: pytest.MonkeyPatch) -> Calls:
         o: Tensor = method.reference(*turned, choices=given)
         return o.transpose(1, 2)
 
-    def by_documents(attend: Any) -> Any:
+    def put(module: str, name: str, attend: Any) -> None:
         """The operator, told perhaps where documents begin, each of which it attends by itself."""
 
-        def told(*inputs: Tensor, cu_seqlens: Tensor | None = None, **named: Any) -> Any:
+        def noted(*inputs: Any, cu_seqlens: Tensor | None = None, **named: Any) -> Any:
+            given = zip(("q", "k", "v", "scale", "use_norm"), inputs, strict=False)
+            calls.append({"name": name, "borders": cu_seqlens, **dict(given), **named})
             if cu_seqlens is None:
                 return attend(*inputs, **named)
             assert cu_seqlens.dtype == torch.int64
-            calls.append({"borders": cu_seqlens})
             ends = cu_seqlens[1:-1].tolist()
             cut = {key: x.tensor_split(ends, 1) for key, x in named.items() if isinstance(x, Tensor) and x.dim() > 1}
             parts = [
@@ -152,17 +143,19 @@ def fla(monkeypatch: pytest.MonkeyPatch) -> Calls:
             ]
             return torch.cat([attend(*part, **rest)[0] for part, rest in parts], 1), None
 
-        return told
+        install(monkeypatch, f"fla.ops.{module}", **{name: noted})
 
     install(monkeypatch, "flash_attn")
     install(monkeypatch, "fla.ops.moba", parallel_moba=parallel_moba)
     install(monkeypatch, "fla.ops.nsa", parallel_nsa=parallel_nsa)
-    install(monkeypatch, "fla.ops.linear_attn", **{name: by_documents(linear(name)) for name in LINEAR.values()})
-    install(monkeypatch, "fla.ops.based", **{name: based(name) for name in ("parallel_based", "fused_chunk_based")})
+    for operator in LINEAR.values():
+        put("linear_attn", operator, linear)
+    for operator in ("parallel_based", "fused_chunk_based"):
+        put("based", operator, based)
     for module, operator in GATED.values():
-        install(monkeypatch, f"fla.ops.{module}", **{operator: by_documents(gated(operator))})
+        put(module, operator, gated(operator))
     for name, (module, operator, names) in DELTA.items():
-        install(monkeypatch, f"fla.ops.{module}", **{operator: by_documents(delta(name, operator, names))})
+        put(module, operator, delta(name, names))
     return calls
 
 
@@ -175,7 +168,9 @@ def test_it_is_called_so_that_the_method_comes_out(name: str, params: dict[str, 
     assert call["name"] == OPERATORS.get(name, f"{params.get('form')}_based")
     # no order of the dimensions costs a copy: the package's own is the method's, but for the rest of a chunk
     if name in OPERATORS and N == 64:
-        assert all(x.is_contiguous() for x in call.values() if isinstance(x, Tensor))
+        # torch's logsigmoid gives one order alone on a CPU
+        of_torch = {"g"} if name == "gated.hgrn2_fla" else set[str]()
+        assert all(x.is_contiguous() for key, x in call.items() if isinstance(x, Tensor) and key not in of_torch)
     if name in LINEAR:
         assert call["scale"] == 1.0
     if name in GATED:
@@ -189,11 +184,11 @@ def test_documents_in_one_row_are_one_call_that_is_told_where_they_begin(name: s
     row = Problem(**{**SHAPE, "B": 1, "N": 83}, documents=(70, 1, 12))
     method: Any = packed(load(name))(row).double()
     is_its_definition(method)
-    (told,) = [call["borders"] for call in fla if "borders" in call]
-    assert told.tolist() == [0, 70, 71, 83]
     method(*inputs_of(method))
+    told, again = (call["borders"] for call in fla)
+    assert told.tolist() == [0, 70, 71, 83]
     # the package keeps its lists of chunks by the tensor's identity
-    assert [call["borders"] for call in fla if "borders" in call][1] is told
+    assert again is told
 
 
 def test_fixed_decays_are_given_once_for_each_head(fla: Calls) -> None:
