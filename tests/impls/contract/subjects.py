@@ -113,6 +113,13 @@ class Variant:
         return method
 
 
+def anywhere(name: str, workload: Workload, **shape: Any) -> Problem | None:
+    """A problem of this shape, as a method takes it on some device; None where it takes none."""
+    asked = (Problem(**{"dtype": dtype, **shape}) for dtype in ("float32", "bfloat16"))
+    taken = (p for p in asked if any(Variant(name).takes(p, workload, device) for device in ("cpu", "cuda")))
+    return next(taken, None)
+
+
 def runs_here(kind: type[Attention]) -> bool:
     """Whether a CPU runs it in no time: what is compiled for each shape is held against its definition by its family."""
     return not registry.missing(kind) and kind.tier not in {Tier.COMPILED, Tier.TRITON, Tier.CUDA}

@@ -10,7 +10,7 @@ from attnbench.api import Attention, Causality, Cell, DType, Problem, Workload
 from attnbench.registry import UnsupportedError
 from attnbench.schema.cell import Precision
 from tests.impls.contract.method import FORWARD, Params
-from tests.impls.contract.subjects import NAMES, OURS, Variant, declared
+from tests.impls.contract.subjects import NAMES, OURS, Variant, anywhere, declared
 
 LIMITS = [(name, *limit) for name in NAMES for limit in Variant(name).method.limits]
 MISTAKES = [(name, params) for name in NAMES for params in Variant(name).method.mistakes]
@@ -25,15 +25,12 @@ def cell_of(name: str, asked: Params) -> Cell:
 
 
 def possible(name: str, *masks: bool) -> Problem | None:
-    """A problem that the method takes on some device, with one of these masks: causal or not."""
-    problems = (
-        Problem(N=256, H=H, kv_heads=K, causal=causal, dtype=dtype)
-        for causal in masks or (False, True)
-        for dtype in ("float32", "bfloat16")
-        for H, K in ((8, 8), (32, 2))
-    )
-    taken = (p for p in problems if any(Variant(name).takes(p, FORWARD, device) for device in ("cpu", "cuda")))
-    return next(taken, None)
+    """A problem that the method takes, with one of these masks: causal or not."""
+    shapes = [
+        {"causal": causal, **heads} for causal in masks or (False, True) for heads in ({"H": 8}, {"H": 32, "kv_heads": 2})
+    ]
+    asked = (anywhere(name, FORWARD, N=256, **shape) for shape in shapes)
+    return next((problem for problem in asked if problem is not None), None)
 
 
 def test_the_tables_are_of_registered_methods() -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attnbench.api import Problem
@@ -56,19 +55,3 @@ def sparse(name: str, params: Params, N: int, *, share: int = 512, **shape: Any)
 def vq(block: int, codes: int = 6, *, through_table: bool = True, **shape: Any) -> Kernels:
     params = {"codes": codes, "block": block, "gradient_through_table": through_table}
     return Kernels("vq.triton", params, {"N": 40, **shape})
-
-
-def assert_close(got: Sequence[Tensor], want: Sequence[Tensor], off_by: float) -> None:
-    """Within float32's rounding of sums of this length, relative to the largest."""
-    for a, b in zip(got, want, strict=True):
-        assert float((a.double() - b).abs().max()) <= off_by * max(1.0, float(b.abs().max()))
-
-
-def in_other_orders(x: Tensor) -> list[Tensor]:
-    """The same numbers, with tokens and with columns first in memory."""
-    return [x.transpose(1, 2).contiguous().transpose(1, 2), x.mT.contiguous().mT]
-
-
-def with_other_ends(inputs: Sequence[Tensor], t: int) -> list[Tensor]:
-    """The same tokens before t, and others from there on."""
-    return [torch.cat([x[:, :, :t], -3 * x[:, :, t:]], 2) for x in inputs]

@@ -4,6 +4,7 @@ import ctypes
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -33,38 +34,31 @@ SMALL: dict[str, Any] = {"D": 8, "M": 5}
 WIDE: dict[str, Any] = {"D": 68, "M": 66}
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any], ctypes.CDLL]:
-    """The kernels of a variant, compiled once."""
-
-    @cache
-    def compile_(variant: Any) -> ctypes.CDLL:
-        file = tmp_path_factory.mktemp("kernels") / "kernels.so"
-        macros = dict(variant.macros) | {
-            "SOURCE": f'"{compiling.SOURCE}"',
-            "KERNELS": " ".join(
-                f"KERNEL({name})" for of in (compiling.FORWARD, compiling.BACKWARD) for name in compiling.names(variant, of)
-            ),
-        }
-        flags = ["-std=c++17", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE", "-shared", "-fPIC"]
-        defined = [f"-D{name}={value}" for name, value in macros.items()]
-        subprocess.run(["g++", *flags, *defined, str(HERE / "kernels.cpp"), "-o", str(file)], check=True)
-        found = ctypes.CDLL(str(file))
-        found.launch_on_cpu.restype = ctypes.c_char_p
-        return found
-
-    return compile_
+@cache
+def compiled(variant: Any) -> ctypes.CDLL:
+    """The kernels of a variant, once for all tests."""
+    names = [name for passes in (compiling.FORWARD, compiling.BACKWARD) for name in compiling.names(variant, passes)]
+    listed = " ".join(f"KERNEL({name})" for name in names)
+    macros = {**dict(variant.macros), "SOURCE": f'"{compiling.SOURCE}"', "KERNELS": listed}
+    flags = ["-std=c++17", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE", "-shared", "-fPIC"]
+    defined = [f"-D{name}={value}" for name, value in macros.items()]
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/kernels.so"
+        subprocess.run(["g++", *flags, *defined, str(HERE / "kernels.cpp"), "-o", file], check=True)
+        found = ctypes.CDLL(file)
+    found.launch_on_cpu.restype = ctypes.c_char_p
+    return found
 
 
 @pytest.fixture
-def on_cpu(library: Callable[[Any], ctypes.CDLL], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def on_cpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Launch on the CPU; `downwards` has each thread run before those below it instead of after."""
 
     def use(*, downwards: bool = False, segment: int | None = None) -> None:
         def launch(variant: Any, name: str, _: Any, grid: Any, block: Any, arguments: tuple[int | float, ...]) -> None:
             boxes = [ctypes.c_double(x) if isinstance(x, float) else ctypes.c_longlong(x) for x in arguments]
             packed = (ctypes.c_void_p * len(boxes))(*(ctypes.addressof(box) for box in boxes))
-            error = library(variant).launch_on_cpu(name.encode(), *grid, *block, ctypes.c_bool(downwards), packed, len(boxes))
+            error = compiled(variant).launch_on_cpu(name.encode(), *grid, *block, ctypes.c_bool(downwards), packed, len(boxes))
             assert error is None, (name, error)
 
         monkeypatch.setattr(launching, "launch", launch)

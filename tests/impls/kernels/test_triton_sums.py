@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from attnbench.api import Problem
+from tests.impls.contract.calls import same, turned
 from tests.impls.kernels.conftest import Ask
-from tests.impls.kernels.kernel_calls import assert_close, in_other_orders, linear, vq
+from tests.impls.kernels.kernel_calls import linear, vq
 
 cost: Any = import_module("attnbench_impls.vq.triton.cost")
 plan: Any = import_module("attnbench_impls.vq.triton.plan")
@@ -31,8 +32,8 @@ def test_float16_survives_sums_that_it_cannot_hold(ask: Ask) -> None:
     kernels = linear(256, "relu", 1e-6, dtype="float16")
     kernels.call.inputs = tuple((20 + 10 * x.detach().abs()).requires_grad_() for x in kernels.call.inputs)
     got, want = kernels.results(ask), kernels.call.exact()
-    assert_close(got[:1], want[:1], 1e-3)
-    assert_close(got[1:], want[1:], 5e-3)
+    same(got[:1], want[:1], 1e-3)
+    same(got[1:], want[1:], 5e-3)
 
 
 def test_bfloat16_keeps_its_sums_in_float32(ask: Ask) -> None:
@@ -52,7 +53,7 @@ def test_hidden_keys_do_not_exist(feature_map: str, ask: Ask) -> None:
     moved, shown = (torch.where(mask[:, None, :, None], k, hidden).detach().requires_grad_() for hidden in (1e4, 0))
     got = kernels.put(ask, [q, moved, v], g=kernels.call.g, keywords={"key_mask": mask})
     kernels.call.inputs = (q, shown, v)
-    assert_close(got, kernels.call.exact(key_mask=mask), 2e-6)
+    same(got, kernels.call.exact(key_mask=mask), 2e-6)
     assert not got[0][1].any()
     assert not any(x.transpose(1, 2)[~mask].any() for x in got[2:])
 
@@ -80,7 +81,7 @@ def test_codes_may_be_given_and_those_that_no_token_has_weigh_nothing(causal: bo
     call = kernels.call
     assert call.choices is not None
     call.choices = call.choices % 3 + 37
-    assert_close(kernels.results(ask), call.exact(), 1e-5)
+    same(kernels.results(ask), call.exact(), 1e-5)
     (o,) = kernels.put(ask)
     # the scores of all others would be infinite
     call.method.codebook.sums[:, :37] = 1e30
@@ -108,7 +109,7 @@ def test_the_codes_chosen_are_the_nearest(shape: tuple[int, ...], dtype: torch.d
     """Exactly, in half precision too, where the codebook is cut into parts."""
     H, N, D, S = shape
     k, vectors = torch.randn(1, H, N, D).to(dtype), torch.randn(H, S, D)
-    for keys in (k, *in_other_orders(k)):
+    for keys in (k, *turned((k,), 1, 2), *turned((k,), -2, -1)):
         (codes,) = ask("evaluate", operator=NEAREST, how=(), inputs=[keys, vectors])
         distances = (k.double().unsqueeze(3) - vectors.double().unsqueeze(1)).square().sum(-1)
         assert torch.equal(codes, distances.argmin(-1)[0])
@@ -134,7 +135,7 @@ def test_rows_are_normalised_in_one_pass_like_in_plain_torch(shape: tuple[int, .
     leaf = x.clone().requires_grad_()
     want = rms.rms_norm(leaf, 0.3)
     (slope,) = torch.autograd.grad(want[0], leaf, g)
-    for rows in (x, *in_other_orders(x)):
+    for rows in (x, *turned((x,), 1, 2), *turned((x,), -2, -1)):
         got = ask("evaluate", operator=f"{CODING}:normalise", how=(0.3,), inputs=[rows], g=g)
         torch.testing.assert_close(got, [want[0].detach(), slope])
 

@@ -69,8 +69,7 @@ METHODS = {
     "blocks.moba_fla": Method(limits=(({**MOBA, "topk": 2}, None), ({**MOBA, "topk": 1}, "attends to all earlier keys"))),
     "blocks.nsa_fla": Method(
         limits=(
-            ({**NSA, "selected": "many"}, None),
-            ({**NSA, "M": 64}, None),
+            ({**NSA, "selected": "many", "M": 64}, None),
             ({**NSA, "kv_heads": 4}, "16 at least, not 8"),
             ({**NSA, "H": 48}, "a power of two, 16 at least, not 24"),
             ({**NSA, "block": 48}, "a power of two, 16 at least, not 48"),

@@ -24,10 +24,8 @@ METHODS = {
         grows=4.2,
         steps_alike=True,
         variants=(
-            {"span": 20, "ramp": 8},
+            *({"span": span, "ramp": ramp} for span, ramp in ((20, 8), (61.9, 0.4), (300, 32))),
             {"span": 20, "ramp": 8, "sees_itself": True},
-            {"span": 61.9, "ramp": 0.4},
-            {"span": 300, "ramp": 32},
             *({"span": 12, "ramp": ramp, "sees_itself": True} for ramp in (1.0, 1000.0)),
         ),
         any_params=drawn(span=st.floats(0.1, 70), ramp=st.floats(0.1, 40), sees_itself=st.booleans()),

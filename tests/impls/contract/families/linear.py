@@ -19,14 +19,14 @@ def causal(more: Params) -> Params:
     return {"causal": True, **more}
 
 
-def fla(changes: Params) -> Params:
+def on_a_gpu(changes: Params) -> Params:
     return {"causal": True, "dtype": "bfloat16", "device": "cuda", **changes}
 
 
 CUTS = tuple(cut("linear.eager.segments", ROWS=rows, HEADS=heads) for rows in (1, 24) for heads in (1, 3))
 NUMBERS = ({"eps": -1e-6}, {"eps": "small"})
-FLA_LIMITS: tuple[Limit, ...] = ((fla({"dtype": "float32", "matmul_precision": "high"}), None),)
-FLA_CHUNKS: Limit = (fla({"dtype": "float32"}), "set matmul_precision: high")
+FLA_LIMITS: tuple[Limit, ...] = ((on_a_gpu({"dtype": "float32", "matmul_precision": "high"}), None),)
+FLA_CHUNKS: Limit = (on_a_gpu({"dtype": "float32"}), "set matmul_precision: high")
 
 METHODS = {
     "linear.full": Method(
@@ -67,9 +67,8 @@ METHODS = {
         sums=True,
         variants=tuple({"feature_map": name} for name in ("elu_plus_one", "relu", "squared_relu")),
         limits=(
-            (causal({"device": "cuda", "dtype": "bfloat16", "N": 1}), None),
-            (causal({"device": "cuda", "dtype": "float16", "D": 128, "M": 1}), None),
-            (causal({"device": "cuda", "padding": 0.5}), None),
+            (on_a_gpu({"N": 1}), None),
+            (on_a_gpu({"dtype": "float16", "D": 128, "M": 1, "padding": 0.5}), None),
         ),
         mistakes=(*NUMBERS, {"feature_map": "exp"}, {"feature_map": "cosine"}),
     ),
@@ -89,20 +88,20 @@ METHODS = {
     ),
     "linear.performer_pytorch": Method(grows=4, variants=({"features": 19}, {}), mistakes=({"features": 0}, {"features": 2.5})),
     "linear.fla_chunk": Method(
-        grows=4, limits=(*FLA_LIMITS, FLA_CHUNKS, (fla({"D": 63}), "even widths")), mistakes=({"feature_map": "cosine"},)
+        grows=4, limits=(*FLA_LIMITS, FLA_CHUNKS, (on_a_gpu({"D": 63}), "even widths")), mistakes=({"feature_map": "cosine"},)
     ),
     "linear.fla_fused_chunk": Method(grows=4, limits=(*FLA_LIMITS, FLA_CHUNKS), mistakes=({"feature_map": "cosine"},)),
     "linear.fla_recurrent": Method(
-        grows=4, limits=(*FLA_LIMITS, (fla({"dtype": "float32", "D": 63}), None)), mistakes=({"feature_map": "cosine"},)
+        grows=4, limits=(*FLA_LIMITS, (on_a_gpu({"dtype": "float32", "D": 63}), None)), mistakes=({"feature_map": "cosine"},)
     ),
     "linear.based_fla": Method(
         variants=({}, {"form": "fused_chunk"}),
         limits=(
-            (fla({"D": 16, "form": "fused_chunk"}), None),
-            (fla({"D": 128, "form": "parallel"}), None),
-            (fla({"D": 300, "form": "colour"}), None),
-            (fla({"D": 160}), "D up to 128, not D=160"),
-            (fla({"D": 32, "form": "fused_chunk"}), "D up to 16, not D=32"),
+            (on_a_gpu({"D": 16, "form": "fused_chunk"}), None),
+            (on_a_gpu({"D": 128, "form": "parallel"}), None),
+            (on_a_gpu({"D": 300, "form": "colour"}), None),
+            (on_a_gpu({"D": 160}), "D up to 128, not D=160"),
+            (on_a_gpu({"D": 32, "form": "fused_chunk"}), "D up to 16, not D=32"),
         ),
         mistakes=({"form": "x"},),
     ),

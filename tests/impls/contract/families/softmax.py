@@ -3,6 +3,7 @@
 from tests.impls.contract.method import Method, Params, cut, unfused
 
 ON_A_GPU: Params = {"dtype": "bfloat16", "device": "cuda"}
+SHARED_AND_WIDER: tuple[Params, None] = ({"kv_heads": 2, "M": 16, "causal": True}, None)
 
 
 def on_a_gpu(*limits: tuple[Params, str | None]) -> tuple[tuple[Params, str | None], ...]:
@@ -11,14 +12,8 @@ def on_a_gpu(*limits: tuple[Params, str | None]) -> tuple[tuple[Params, str | No
 
 
 METHODS = {
-    "softmax.naive": Method(limits=(({"kv_heads": 2, "M": 16}, None), ({"kv_heads": 2, "M": 16, "causal": True}, None))),
-    "softmax.sdpa": Method(
-        limits=(
-            ({"kv_heads": 2, "M": 16}, None),
-            ({"kv_heads": 2, "M": 16, "causal": True}, None),
-            ({**ON_A_GPU, "padding": 0.5}, None),
-        )
-    ),
+    "softmax.naive": Method(limits=(SHARED_AND_WIDER,)),
+    "softmax.sdpa": Method(limits=(SHARED_AND_WIDER, ({**ON_A_GPU, "padding": 0.5}, None))),
     "softmax.sdpa_math": Method(limits=on_a_gpu(({"dtype": "float64", "M": 5, "D": 7, "padding": 0.5, "kv_heads": 1}, None))),
     "softmax.sdpa_flash": Method(
         dense=True,
@@ -40,7 +35,7 @@ METHODS = {
     ),
     "softmax.sdpa_cudnn": Method(
         limits=on_a_gpu(
-            *(({**shape}, None) for shape in ({"M": 128}, {"padding": 0.5}, {"kv_heads": 1}, {"D": 256})),
+            ({"M": 128, "padding": 0.5, "kv_heads": 1}, None),
             ({"D": 12}, "multiples of 8: D=12, M=12"),
             ({"N": 1}, "no single key"),
             ({"D": 192, "M": 128, "workload": "forward_backward"}, None),
@@ -58,13 +53,13 @@ METHODS = {
     ),
     "softmax.fox": Method(
         cuts=(cut("softmax.eager.forgetting_product", TOKENS=7), unfused("partial.softmax")),
-        limits=(({"causal": True, "M": 16, "kv_heads": 2}, None),),
+        limits=(SHARED_AND_WIDER,),
     ),
     "softmax.mla": Method(limits=(({"M": 16}, None), ({"causal": True, "kv_heads": 2}, "kv_heads must equal"))),
     "softmax.path": Method(
         grows=16,
         cuts=(cut("softmax.eager.path_product", TOKENS=7), unfused("partial.softmax")),
-        limits=(({"causal": True, "M": 16, "kv_heads": 2}, None),),
+        limits=(SHARED_AND_WIDER,),
     ),
     "softmax.flex": Method(
         limits=(
@@ -83,32 +78,27 @@ METHODS = {
     ),
     "softmax.flashinfer": Method(
         limits=(
-            ({**ON_A_GPU, "D": 64, "causal": True, "workload": "forward_backward"}, "no backward"),
-            ({**ON_A_GPU, "D": 64, "causal": True, "workload": "decode", "kv_heads": 1}, None),
+            ({**ON_A_GPU, "causal": True, "workload": "forward_backward"}, "no backward"),
+            ({**ON_A_GPU, "causal": True, "workload": "decode", "kv_heads": 1}, None),
             ({**ON_A_GPU, "D": 80, "causal": True, "workload": "decode"}, "widths of 64, 128 and 256: D=80"),
         )
     ),
     "softmax.sage": Method(
         limits=(
-            ({**ON_A_GPU, "D": 64, "kv_heads": 1}, None),
-            ({**ON_A_GPU, "D": 64, "causal": True}, "rounded together with later ones"),
-            ({**ON_A_GPU, "D": 64, "N": 65}, "N=65 must be a multiple of 64"),
+            ({**ON_A_GPU, "kv_heads": 1}, None),
+            ({**ON_A_GPU, "causal": True}, "rounded together with later ones"),
+            ({**ON_A_GPU, "N": 65}, "N=65 must be a multiple of 64"),
             ({**ON_A_GPU, "D": 80}, "widths of 64, 96 and 128: D=80"),
-            ({**ON_A_GPU, "D": 64, "workload": "forward_backward"}, "no backward"),
+            ({**ON_A_GPU, "workload": "forward_backward"}, "no backward"),
         )
     ),
     "softmax.sdpa_fa3": Method(limits=(({**ON_A_GPU, "D": 264}, "widths up to 256"), ({"dtype": "bfloat16"}, "CUDA devices"))),
-    "softmax.sdpa_fa4": Method(limits=(({**ON_A_GPU, "D": 64, "kv_heads": 1, "causal": True}, None),)),
-    "softmax.transformers_sdpa": Method(concatenates=True, limits=(({"kv_heads": 2, "M": 16, "causal": True}, None),)),
+    "softmax.sdpa_fa4": Method(limits=(({**ON_A_GPU, "kv_heads": 1, "causal": True}, None),)),
+    "softmax.transformers_sdpa": Method(concatenates=True, limits=(SHARED_AND_WIDER,)),
     "softmax.transformers_eager": Method(
-        concatenates=True,
-        off_by=1e-5,
-        limits=(({"kv_heads": 2, "M": 16, "causal": True}, None), ({"dtype": "float64"}, "not in float64")),
+        concatenates=True, off_by=1e-5, limits=(SHARED_AND_WIDER, ({"dtype": "float64"}, "not in float64"))
     ),
     "softmax.xformers": Method(
-        limits=(
-            ({**ON_A_GPU, "D": 12}, "multiples of 8: D=12"),
-            ({**ON_A_GPU, "D": 12, "dtype": "float32", "M": 8, "causal": True}, None),
-        )
+        limits=on_a_gpu(({"D": 12}, "multiples of 8: D=12"), ({"D": 12, "dtype": "float32", "M": 8, "causal": True}, None))
     ),
 }

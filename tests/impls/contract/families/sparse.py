@@ -64,8 +64,7 @@ METHODS = {
             variants=PATTERNS[name],
             limits=(
                 ({**ON_CUDA, "N": 1, **CAUSAL}, None),
-                ({**ON_CUDA, "dtype": "float16", "D": 128, "M": 1}, None),
-                ({**ON_CUDA, "kv_heads": 2}, None),
+                ({**ON_CUDA, "dtype": "float16", "D": 128, "M": 1, "kv_heads": 2}, None),
             ),
         )
         for name in PATTERNS
