@@ -55,20 +55,15 @@ def test_a_limit_is_said_in_words_and_what_is_possible_is_not_refused(name: str,
 
 
 DECODING: Params = {"workload": Workload.DECODE, "causal": True}
+SEEING, PADDED = {**DECODING, "causal": False}, {**DECODING, "padding": 0.5}
 DECLARED: dict[str, tuple[Callable[[type[Attention]], bool], Params, str]] = {
     "masks": (lambda kind: kind.masks, {"padding": 0.5}, "it takes no key mask, so there can be no padding"),
     "a form without a mask": (lambda kind: not kind.causal_only, {"causal": False}, "it is causal only"),
     "a causal form": (lambda kind: kind.causality is not Causality.NONE, {"causal": True}, "it has no causal form"),
     "grouped heads": (lambda kind: kind.grouped, {"H": 32, "kv_heads": 2}, "each head of q has its own k and v"),
     "decoding": (lambda kind: kind.decodes, DECODING, "it does not decode token by token"),
-    "decoding that sees the future": (
-        *(lambda kind: not kind.decodes, {**DECODING, "causal": False}),
-        "decoding is causal; set causal: true",
-    ),
-    "decoding with padding": (
-        *(lambda kind: not (kind.decodes and kind.masks), {**DECODING, "padding": 0.5}),
-        "decoding is without padding",
-    ),
+    "decoding that sees the future": (lambda kind: not kind.decodes, SEEING, "decoding is causal; set causal: true"),
+    "decoding with padding": (lambda kind: not (kind.decodes and kind.masks), PADDED, "decoding is without padding"),
     "a CPU": (lambda kind: "cpu" in kind.devices, {"device": "cpu"}, "it runs on CUDA devices"),
     "two widths": (lambda kind: not kind.one_width, {"D": 64, "M": 32}, "values are as wide as keys: M=32 must equal D=64"),
     "wide heads": (lambda kind: kind.widths[1] >= 1024, {"D": 1024, "M": 1024}, "it takes widths "),

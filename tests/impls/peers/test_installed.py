@@ -11,6 +11,7 @@ import torch
 from attnbench import Problem, registry
 from attnbench.api import Cell
 from tests.impls.contract.calls import Call, evaluated, inputs_of
+from tests.impls.contract.families.landmark import METHODS
 from tests.impls.contract.subjects import PEER, Variant
 
 pytestmark = list(PEER)
@@ -18,9 +19,7 @@ NYSTROM = "landmark.nystrom_attention"
 HUGGING = "lsh.transformers"
 
 
-@pytest.mark.parametrize(
-    "params", [{"landmarks": 8}, {"landmarks": 4, "iterations": 2}, {"landmarks": 8, "convolution_kernel": 5}], ids=str
-)
+@pytest.mark.parametrize("params", METHODS[NYSTROM].variants, ids=str)
 def test_of_one_head_and_sample_it_is_ours(params: dict[str, Any]) -> None:
     problem = Problem(B=1, H=1, N=64, D=8, dtype="float64")
     theirs: Any = registry.build(NYSTROM, problem, **params).double()

@@ -2,7 +2,7 @@
 
 import sys
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,6 +44,8 @@ class TriangularCausalMask(FullMask):
 
 class OfFastTransformers(nn.Module):
     """A module of pytorch-fast-transformers, [B, N, H, ·] as theirs. Knows how it was made and called."""
+
+    attend: Callable[..., Any]
 
     def __init__(self, *_: int, **options: Any) -> None:
         super().__init__()

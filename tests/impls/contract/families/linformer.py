@@ -9,7 +9,6 @@ ANY = drawn(k=st.integers(1, 45))
 COUNTS: tuple[Params, ...] = ({"k": 0}, {"k": 2.5}, {"k": True})
 MIXES: tuple[tuple[Params, str | None], ...] = (({"N": 64, "H": 4, "kv_heads": 2, "padding": 0.5}, None),)
 
-
 METHODS = {
     "linformer.linformer": Method(
         by_length=True,

@@ -8,7 +8,6 @@ CORRECTED: Params = {"across_buckets": False, "duplicates": "corrected"}
 PACKAGE: Params = {"bucket_size": 16, "attend_across_buckets": False}
 COUNTS: tuple[Params, ...] = ({"rounds": 0}, {"bucket_size": "64"})
 
-
 METHODS = {
     "lsh.reformer": Method(
         variants=(

@@ -39,7 +39,6 @@ MISTAKES: dict[str, tuple[Params, ...]] = {
 ONE_KEY: dict[str, tuple[Params, ...]] = {"atrous": ({"stride": 4, "reach": 0},), "window": ({"window": 1},)}
 ON_CUDA: Params = {"device": "cuda"}
 
-
 METHODS = {
     **{
         f"sparse.{name}": Method(

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from tests.impls.contract.method import Method, Params, cut, drawn, unfused
 
 SMALL: Params = {"codes": 6, "block": 8}
+LARGE: Params = {"codes": 96, "block": 128}
 GPU: Params = {"device": "cuda", "B": 1, "H": 8, "N": 4096, "dtype": "bfloat16", "causal": True}
 OPTIONS: tuple[Params, ...] = ({"codes": 0}, {"codes": 2.5}, {"tau": 0.0}, {"tau": "big"}, {"normalise": 1})
 CUTS = (unfused("partial.softmax", "vq.eager.block_attention") | cut("vq.eager.block_attention", ROOM=1, TOKENS=1, TILE=1),)
-
 
 METHODS = {
     "vq.blockwise": Method(
@@ -36,11 +36,7 @@ METHODS = {
     "vq.quantised": Method(variants=({"codes": 6}, {"codes": 20, "normalise": False, "tau": 1.5}), mistakes=OPTIONS),
     "vq.triton": Method(
         grows=4.5,
-        variants=(
-            {"codes": 96, "block": 128},
-            {"codes": 96, "block": 128, "gradient_through_table": False},
-            {"codes": 1, "block": 7},
-        ),
+        variants=(LARGE, {**LARGE, "gradient_through_table": False}, {"codes": 1, "block": 7}),
         limits=(
             *((shape, None) for shape in (GPU, {**GPU, "causal": False}, {**GPU, "N": 1, "dtype": "float32"})),
             ({**GPU, "dtype": "float16", "D": 256, "M": 1, "codes": 7, "block": 3, "gradient_through_table": False}, None),
