@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from attnbench.report.exports.exchange import Export, Source
@@ -93,19 +92,6 @@ def either(request: pytest.FixtureRequest) -> Synthetic:
     """A small run, and one whose names are hostile."""
     made: Synthetic = request.getfixturevalue(request.param)
     return made
-
-
-@pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[pd.DataFrame]:
-    """The frames that would be written as Parquet; pyarrow is an extra."""
-    frames: list[pd.DataFrame] = []
-
-    def to_parquet(self: pd.DataFrame, path: None, engine: str, index: bool) -> bytes:
-        frames.append(self)
-        return b"PAR1"
-
-    monkeypatch.setattr(pd.DataFrame, "to_parquet", to_parquet)
-    return frames
 
 
 @pytest.fixture(scope="session")

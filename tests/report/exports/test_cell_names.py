@@ -72,16 +72,13 @@ def test_a_name_says_what_is_not_the_default_and_a_series_has_all_lengths(named:
     )
 
 
-def test_a_batch_that_was_searched_for_is_told_from_a_batch_of_one() -> None:
-    assert len({cell_name(cell(batch=batch)) for batch in Batch}) == 2
-
-
 def test_the_name_says_nothing_of_the_other_cells_of_a_run_and_all_of_these_have_others(hostile: Synthetic) -> None:
     alone = Synthetic(Synthetic().laws[:1], lengths=(512,), causal=(True,))
     many = Synthetic(dtypes=("float32", "bfloat16"), heads=(8, 16))
     assert {cell_name(each) for each in alone.run().cells} <= {cell_name(each) for each in many.run().cells}
-    for made in (many, hostile):
-        cells = made.run().cells
+    # a batch that was searched for is told from a batch of one
+    searched = [cell(batch=batch) for batch in Batch]
+    for cells in (many.run().cells, hostile.run().cells, searched):
         assert len({cell_name(each) for each in cells}) == len(cells)
 
 
@@ -109,12 +106,9 @@ def test_names_are_plain_and_those_of_different_models_differ(one: Training, oth
 
 
 @pytest.mark.parametrize("name", ["<b>", "a|b", "`a`", "a/b", "=cmd()", "中文", "a\nb", "", "x" * 300])
-def test_a_name_that_is_not_plain_is_told_by_a_digest(name: str) -> None:
+def test_a_name_that_is_not_plain_and_a_file_are_told_by_a_digest(name: str) -> None:
     assert re.fullmatch(r"[\w.:=(), +-]*#[0-9a-f]{8}", label_name(cell(name)), re.ASCII)
     assert block_name(cell(name)) == "forward/non-causal/float32/N=1024"
-
-
-def test_a_file_is_told_by_a_digest() -> None:
     named = cell(causal=True, inputs=Inputs.RECORDED, recording="/me/q k.safetensors", scale=0.25)
     recorded = r"inputs=recorded/recording=_me_q k.safetensors#[0-9a-f]{8}/scale=0.25"
     assert re.fullmatch(rf"forward/causal/float32/{recorded}/N=1024/linear.chunked", cell_name(named))

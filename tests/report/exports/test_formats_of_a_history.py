@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -36,9 +37,8 @@ Tool = Callable[..., subprocess.CompletedProcess[str]]
 NAIVE, CHUNKED = "time.forward.causal.float32.softmax.naive", "time.forward.causal.float32.linear.chunked-chunk=64"
 
 
-def read(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(files[name])
-    return data
+def read(files: Mapping[str, bytes], name: str) -> Any:
+    return json.loads(files[name])
 
 
 def results(files: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
@@ -186,18 +186,6 @@ def test_a_repository_that_was_not_found_is_said_once(tiny: Synthetic) -> None:
     assert (known.notes, known.files[asv.CONFIG]) == (export.notes, b"{}")
 
 
-def committed_thrice(folder: Path) -> list[str]:
-    """A git repository; its commits."""
-
-    def git(*words: str) -> str:
-        return subprocess.run([*GIT, "-C", str(folder), *words], check=True, capture_output=True, text=True).stdout
-
-    folder.mkdir()
-    for number in range(3):
-        committed(folder, f"commit {number}")
-    return git("log", "--reverse", "--format=%H").split()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("made", "replicates"), [("small", 1), ("small", 3), ("small", 10), ("hostile", 3)])
 def test_asv_publishes_and_compares(
@@ -205,9 +193,13 @@ def test_asv_publishes_and_compares(
 ) -> None:
     synthetic: Synthetic = request.getfixturevalue(made)
     synthetic.replicates = replicates
-    hashes = committed_thrice(tmp_path / "project")
+    project, folder = tmp_path / "project", tmp_path / "project" / "asv"
+    project.mkdir()
+    for number in range(3):
+        committed(project, f"commit {number}")
+    log = [*GIT, "-C", str(project), "log", "--reverse", "--format=%H"]
+    hashes = subprocess.run(log, check=True, capture_output=True, text=True).stdout.split()
     sources = [source_of(synthetic, i + 1, commit, 2.0 if i == 2 else 1.0) for i, commit in enumerate(hashes)]
-    folder = tmp_path / "project" / "asv"
     write(asv.settle(asv.make(sources), Place({}, "..")), folder)
 
     def said(*words: str) -> str:
@@ -233,9 +225,9 @@ def test_asv_publishes_and_compares(
 SERIES = "time/forward/causal/float32/N=512/linear.chunked(chunk=64)"
 
 
-def config(export: Export) -> dict[str, Any]:
-    data: dict[str, Any] = YAML(typ="safe", pure=True).load(io.BytesIO(export.files[otava.CONFIG]))
-    return data
+def settings_of(export: Export) -> Any:
+    """The series that Otava is told of."""
+    return YAML(typ="safe", pure=True).load(io.BytesIO(export.files[otava.CONFIG]))["tests"]
 
 
 def rows(export: Export, file: str) -> list[dict[str, str]]:
@@ -261,7 +253,7 @@ def test_a_cell_that_failed_once_has_a_row_less_and_no_gap(tiny: Synthetic) -> N
     others = [record for record in tiny.records() if record.job.cell.key != cell.key]
     lost = source_of(tiny, 2, records=[*others, tiny.record(cell, crashed)])
     export = otava.make([source_of(tiny, 1), lost, source_of(tiny, 3)])
-    file = config(export)["tests"][SERIES]["file"]
+    file = settings_of(export)[SERIES]["file"]
     assert file == "history-2.csv"
     assert [row["run"][:8] for row in rows(export, file)] == ["20260101", "20260103"]
     assert len(rows(export, "history.csv")) == 3
@@ -282,7 +274,7 @@ def test_otava_finds_the_change(either: Synthetic, tool: Tool, tmp_path: Path) -
         assert "ERROR" not in done.stderr, done.stderr
         return done.stdout
 
-    tests = list(config(export)["tests"])
+    tests = list(settings_of(export))
     assert sorted(said("list-tests").split("\n")[:-1]) == sorted(tests)
     times = [name for name in tests if name.startswith("time/")]
     # its own default is the last year
@@ -295,17 +287,15 @@ def test_otava_finds_the_change(either: Synthetic, tool: Tool, tmp_path: Path) -
 # Parquet
 
 
-def whole(written: list[pd.DataFrame], *sources: Source) -> pd.DataFrame:
-    assert parquet.make(sources).files == {"cells.parquet": b"PAR1"}
-    return written[-1]
+def whole(*sources: Source) -> pd.DataFrame:
+    return pd.read_parquet(io.BytesIO(parquet.make(sources).files["cells.parquet"]))
 
 
-def test_every_cell_of_every_run_is_a_row_with_lists_of_medians_or_a_reason_and_no_number(
-    written: list[pd.DataFrame], small: Synthetic
-) -> None:
+def test_every_cell_of_every_run_is_a_row_with_lists_of_medians_or_a_reason_and_no_number(small: Synthetic) -> None:
     sources = [source_of(small, day) for day in (1, 2)]
-    table = whole(written, *sources)
+    table = whole(*sources)
     assert set(frame(sources[0].findings).columns) <= set(table.columns)
+    assert list(table["cell"]) == [cell.key for cell in small.run().cells] * 2
     assert list(table["name"]) == [cell_name(cell) for cell in small.run().cells] * 2
     assert list(table["run"].unique()) == ["20260101-030405-abcdef", "20260102-030405-abcdef"]
     assert list(table["commit"].unique()) == [commit_of(1), commit_of(2)]
@@ -318,10 +308,9 @@ def test_every_cell_of_every_run_is_a_row_with_lists_of_medians_or_a_reason_and_
     assert failed[["time_s", "memory_bytes"]].isna().all().all()
 
 
-def test_types_do_not_depend_on_what_a_run_holds(written: list[pd.DataFrame], small: Synthetic, hopeless: Synthetic) -> None:
-    full, empty = (whole(written, source_of(made)).dtypes for made in (small, hopeless))
-    assert list(full.index) == list(empty.index)
-    assert list(full) == list(empty)
+def test_types_do_not_depend_on_what_a_run_holds(small: Synthetic, hopeless: Synthetic) -> None:
+    full, empty = (whole(source_of(made)).dtypes for made in (small, hopeless))
+    pd.testing.assert_series_equal(full, empty)
     kinds = {str(kind): {name for name in full.index if str(full[name]) == str(kind)} for kind in full}
     assert kinds["Int64"] >= {"N", "B", "host_rss_peak_bytes_of_batch", "state_bytes_of_batch", "n_samples", "pairs"}
     assert kinds["Float64"] >= {"time_s", "memory_bytes", "roof", "rate"}
@@ -329,39 +318,21 @@ def test_types_do_not_depend_on_what_a_run_holds(written: list[pd.DataFrame], sm
     assert kinds["object"] == {"replicates", "time_medians_s_per_call"}
 
 
-def test_shares_and_counts_are_numbers(written: list[pd.DataFrame], small: Synthetic) -> None:
+def test_shares_and_counts_are_numbers(small: Synthetic) -> None:
     small.workloads = (Workload.VERIFY,)
     source = source_of(small)
     facts = {"energy_timed_share": 0.95}
     summaries = [replace(s, facts={**s.facts, **facts}) if s.ok else s for s in source.findings.summaries]
-    table = whole(written, replace(source, findings=Findings.over(source.findings.run, summaries)))
+    table = whole(replace(source, findings=Findings.over(source.findings.run, summaries)))
     assert table.loc[table["status"] == "ok", "energy_timed_share"].mean() == pytest.approx(0.95)
     assert list(table["new_tokens"].unique()) == [1]
     assert (str(table["energy_timed_share"].dtype), str(table["new_tokens"].dtype)) == ("Float64", "Int64")
 
 
 def test_without_pyarrow_the_way_to_it_is_said(monkeypatch: pytest.MonkeyPatch, small: Synthetic) -> None:
-    def to_parquet(self: pd.DataFrame, path: None, engine: str, index: bool) -> bytes:
-        raise ImportError("no pyarrow")
-
-    monkeypatch.setattr(pd.DataFrame, "to_parquet", to_parquet)
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", Mock(side_effect=ImportError))
     with pytest.raises(ExportError, match=r"pip install 'attnbench\[parquet\]'"):
         parquet.make([source_of(small)])
-
-
-def test_pandas_reads_it_back(small: Synthetic, tmp_path: Path) -> None:
-    sources = [source_of(small, day) for day in (1, 2)]
-    file = tmp_path / "cells.parquet"
-    file.write_bytes(parquet.make(sources).files["cells.parquet"])
-    table = pd.read_parquet(file)
-    assert list(table["cell"]) == [cell.key for cell in small.run().cells] * 2
-    medians = [list(summary.medians.values()) for source in sources for summary in source.findings.summaries]
-    assert [list(each) for each in table["time_medians_s_per_call"]] == medians
-    kinds = pd.read_parquet(file, dtype_backend="pyarrow").dtypes.astype(str)
-    assert [kinds[name] for name in ("N", "causal", "time_s")] == ["int64[pyarrow]", "bool[pyarrow]", "double[pyarrow]"]
-    assert kinds["reason"] in {"string", "string[pyarrow]", "large_string[pyarrow]"}
-    assert kinds["time_medians_s_per_call"].startswith("list<")
-    assert "double" in kinds["time_medians_s_per_call"]
 
 
 def test_the_records_of_a_run_folder_may_be_kept_as_parquet(small: Synthetic, tmp_path: Path) -> None:
