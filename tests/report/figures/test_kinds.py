@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnbench.analyze.quantities import Unit
-from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import Estimate, Interval, Spread
 from attnbench.report.drawing import style
 from attnbench.report.drawing.kinds import CannotDrawError
@@ -20,7 +19,7 @@ from attnbench.report.drawing.sheet import FOLDER, SLIDE, Sheet, Style, sheet
 from attnbench.report.figures.make import files, folder_files
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import Measured, Status
+from attnbench.schema.outcome import Status
 from attnbench.schema.suite import ReportSpec
 from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import drawings, found, legend, pictures, refused, words
@@ -92,12 +91,14 @@ def test_a_range_as_narrow_as_rounding_is_drawn_as_a_point(small: Synthetic) -> 
     assert {point.is_exact for point in points.values()} == {True}
 
 
-def test_a_run_in_which_everything_failed_still_has_its_panels() -> None:
+def test_a_run_in_which_everything_failed_or_nothing_was_begun_still_has_its_panels(small: Synthetic) -> None:
     laws = [Law(f"m.{i}", 1.0, 1.0, stop_at=1, status=status, reason="because") for i, status in enumerate(Status)]
     picture = time_figure(Synthetic(laws, workloads=FORWARD))
     for axes in picture.axes:
         assert "nothing was measured" in above(axes)
     assert len(legend(picture)) == len(Status)
+    (planned,) = pictures(Findings.of(small.run(), []), "scaling", PAPER)
+    assert "nothing was measured" in words(planned)
 
 
 def test_names_are_drawn_as_they_are_or_as_the_suite_calls_them(small: Synthetic, hostile: Synthetic) -> None:
@@ -121,21 +122,18 @@ def test_only_the_plots_that_the_suite_asks_for_are_drawn_and_no_setting_is_chan
     assert {name.partition(".")[0] for name in changed} == {"forward/memory"}
 
 
-def section(names: list[str]) -> Section:
-    laws = [Law(name, 1e-3, 1.0) for name in names]
-    (one,) = found(Synthetic(laws, lengths=SHORT, causal=(True,), workloads=FORWARD)).sections
-    return one
-
-
 def test_what_fits_stays_one_panel_and_of_more_methods_families_stay_together_and_a_large_one_is_cut() -> None:
-    few = section([f"a.{i}" for i in range(FOLDER.methods)])
+    def of(*names: str) -> Synthetic:
+        return Synthetic([Law(name, 1e-3, 1.0) for name in names], SHORT, (True,), FORWARD)
+
+    (few,) = found(of(*(f"a.{i}" for i in range(FOLDER.methods)))).sections
     assert parts(few, FOLDER.methods) == [few]
-    whole = section([*(f"a.{i}" for i in range(17)), "b.x", "c.y", "b.z"])
+    (whole,) = found(of(*(f"a.{i}" for i in range(17)), "b.x", "c.y", "b.z")).sections
     made = parts(whole, 16)
     assert [part.conditions for part in made] == ["float32, a (1 of 2)", "float32, a, b, c (2 of 2)"]
     assert [len(part.series) for part in made] == [9, 11]
     assert sorted(s.cell.key for part in made for s in part.summaries) == sorted(s.cell.key for s in whole.summaries)
-    picture = time_figure(Synthetic([Law(f"m.{i}", 1e-3, 1.0) for i in range(40)], SHORT, (True,), FORWARD))
+    picture = time_figure(of(*(f"m.{i}" for i in range(40))))
     assert (len(picture.axes), len(legend(picture))) == (3, 40)
     assert "nothing was measured" not in words(picture)
 
@@ -145,13 +143,6 @@ def test_what_fits_stays_one_panel_and_of_more_methods_families_stay_together_an
 
 def caption(findings: Findings, kind: str) -> str:
     return "".join(drawing.caption for drawing in drawings(findings, kind))
-
-
-def test_time_and_state_of_decoding_stand_side_by_side_with_scales_of_their_own(everything: Everything) -> None:
-    (picture,) = pictures(everything(), "decode")
-    time, state = picture.axes
-    assert time.get_position().y0 == state.get_position().y0
-    assert time.get_ylim() != state.get_ylim()
 
 
 def test_a_ratio_is_over_the_strongest_exact_one_which_is_the_line_at_1(everything: Everything) -> None:
@@ -174,21 +165,18 @@ def test_of_more_methods_than_fit_those_that_cross_are_shown_and_the_others_coun
     assert "Not drawn: 5 pairs more" in caption(findings, "crossover")
 
 
-def test_a_roofline_has_a_point_a_cell(everything: Everything) -> None:
-    (axes,) = pictures(everything(), "roofline")[0].axes
-    points = [line for line in axes.lines if line.get_marker() not in {"None", ""} and np.size(line.get_xdata())]
-    measured = [s for s in everything().summaries if s.ok and s.cell.workload is Workload.FORWARD]
-    assert sum(point.get_markerfacecolor() != "none" for point in points) == len(measured)
-
-
-def test_what_is_above_the_roof_has_a_ring(everything: Everything) -> None:
-    def rings(findings: Findings) -> int:
+def test_a_roofline_has_a_point_a_cell_and_what_is_above_the_roof_has_a_ring(everything: Everything) -> None:
+    def points(findings: Findings) -> list[bool]:
+        """Whether each is a ring."""
         (axes,) = pictures(findings, "roofline")[0].axes
-        return sum(line.get_markerfacecolor() == "none" and line.get_marker() == "o" for line in axes.lines)
+        marked = [line for line in axes.lines if line.get_marker() not in {"None", ""} and np.size(line.get_xdata())]
+        return [line.get_markerfacecolor() == "none" for line in marked]
 
     findings = everything()
+    measured = [s for s in findings.summaries if s.ok and s.cell.workload is Workload.FORWARD]
+    assert points(findings).count(False) == len(measured)
     roof = {name: each.model_copy(update={"flops_per_second": 1e8}) for name, each in findings.run.surroundings.roof.items()}
-    assert rings(findings) < rings(of_run(findings, surroundings={"roof": roof}))
+    assert sum(points(findings)) < sum(points(of_run(findings, surroundings={"roof": roof})))
     assert "Ringed: above it" in caption(findings, "roofline")
 
 
@@ -223,11 +211,6 @@ def test_a_run_says_what_it_lacks(everything: Everything, small: Synthetic, lear
         assert said in refused(findings, kind), kind
 
 
-def test_an_unfinished_run_has_the_panels_of_what_was_planned(small: Synthetic) -> None:
-    (picture,) = pictures(Findings.of(small.run(), []), "scaling", PAPER)
-    assert "nothing was measured" in words(picture)
-
-
 def test_methods_are_chosen_and_ordered_and_their_memory_is_by_the_counter_that_they_have(
     everything: Everything, small: Synthetic
 ) -> None:
@@ -255,8 +238,7 @@ def test_every_kind_is_drawn_of_hostile_names(hostile: Synthetic) -> None:
         assert all(line.isprintable() for line in made[f"{kind}.txt"].decode().splitlines())
 
 
-def test_pgf_holds_curves_and_no_pixels(picturing: Synthetic) -> None:
-    assert "curves.pgf" in files(found(picturing), "curves", FOLDER, ("pgf",), "again")
+def test_pgf_holds_no_pixels(picturing: Synthetic) -> None:
     with pytest.raises(CannotDrawError, match="PGF holds no pixels; write it as pdf, svg or png"):
         files(found(picturing), "drawings", FOLDER, ("svg", "pgf"), "again")
 
@@ -272,19 +254,16 @@ def test_panels_stand_side_by_side_as_there_is_room_and_alone_with_their_section
 
 def test_memory_stands_against_time_and_the_cells_of_a_method_are_joined(learning: Synthetic) -> None:
     learning.trainings = tuple(learning.trainings[0].model_copy(update={"recompute": again}) for again in (False, True))
-    learning.lengths, records = (64,), []
-    for record in learning.records():
-        training, outcome = record.job.cell.training, record.outcome
-        if training and training.recompute and isinstance(outcome, Measured):
+    learning.lengths, cells = (64,), []
+    for each in found(learning).summaries:
+        if each.ok and each.cell.training and each.cell.training.recompute:
             # half the memory in twice the time
-            halved = {name: c.model_copy(update={"bytes": c.bytes and c.bytes // 2}) for name, c in outcome.memory.items()}
-            doubled = {
-                name: series.model_copy(update={"values": tuple(2 * value for value in series.values)})
-                for name, series in outcome.samples.items()
-            }
-            outcome = outcome.model_copy(update={"memory": halved, "samples": doubled})
-        records.append(record.model_copy(update={"outcome": outcome}))
-    findings = Findings.of(learning.run(), records)
+            counters = each.memory.counters.items()
+            halved = {name: c.model_copy(update={"bytes": c.bytes and c.bytes // 2}) for name, c in counters}
+            doubled = {seed: 2 * seconds for seed, seconds in each.medians.items()}
+            each = replace(each, medians=doubled, memory=replace(each.memory, counters=halved))
+        cells.append(each)
+    findings = Findings.over(learning.run(), cells)
     (axes,) = pictures(findings, "memory_against_time")[0].axes
     assert axes.get_title(loc="left") == "causal, N = 64"
     paths = [(np.asarray(line.get_xdata()), np.asarray(line.get_ydata())) for line in axes.lines]

@@ -2,10 +2,12 @@
 
 import random
 from collections.abc import Callable
+from colorsys import rgb_to_hsv
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
 
 from attnbench.report.drawing import style
 from attnbench.report.drawing.style import looks, run_looks
@@ -16,12 +18,8 @@ sets = st.lists(st.sampled_from(NAMES), min_size=1, max_size=20, unique=True)
 
 
 def hue(color: str) -> float:
-    """Which of red, green and blue there is most of, as an angle."""
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    most, least = max(red, green, blue), min(red, green, blue)
-    if red == most:
-        return (green - blue) / (most - least) % 6
-    return (blue - red) / (most - least) + 2 if green == most else (red - green) / (most - least) + 4
+    """An angle, of which six are a full turn."""
+    return 6 * rgb_to_hsv(*to_rgb(color))[0]
 
 
 @settings(deadline=None)

@@ -1,6 +1,5 @@
 """Quality against cost: which cells belong together, and what the figure and its caption say of them."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -38,10 +37,6 @@ def weighed(*cells: CellSummary) -> list[Tradeoff]:
 def points(*cells: CellSummary) -> dict[float, float]:
     """By loss, the cost that it is drawn at."""
     return {each.loss.value: each.cost.value for panel in weighed(*cells) for each in panel.candidates}
-
-
-def costs(row: Sequence[Tradeoff]) -> list[str]:
-    return [each.cost.name for each in row]
 
 
 # which cells belong together
@@ -131,7 +126,7 @@ def test_a_model_of_another_shape_generates_for_itself_and_what_is_chosen_is_dra
     learnt = [s for s in findings.summaries if s.cell.workload is Workload.TRAIN]
     for few in (Findings.over(findings.run, [*learnt, *other]), findings.only([Workload.TRAIN], [])):
         (row, _) = tradeoffs(few)
-        assert costs(row) == ["time per update", "memory of an update"]
+        assert [each.cost.name for each in row] == ["time per update", "memory of an update"]
     with pytest.raises(CannotDrawError, match="no cell has a quality"):
         drawn(findings.only([Workload.GENERATE], []), "pareto", FOLDER)
 
