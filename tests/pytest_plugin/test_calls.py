@@ -100,8 +100,11 @@ class Wrong(Mine):
         ("tokens:Cached", {"workload": "decode", "causal": True}, [(1, 2, 1, 16)]),
         # no entry point and no name in a module lead to it
         (type("Local", (Mine,), {}), {}, [(1, 2, 128, 16)]),
+        (build("linear.chunked", Problem(N=96, H=2, D=8, causal=True), chunk=32), {}, [(1, 2, 96, 8)]),
+        # too long to check, but for what defines its rows
+        (build("softmax.sdpa", Problem(N=16384, H=1, D=1, causal=True)), {}, [(1, 1, 16384, 1)]),
     ],
-    ids=["the output", "the output and the gradients", "one token more", "of a class that is made anywhere"],
+    ids=["output", "output and gradients", "one token more", "class made anywhere", "object of ours", "long object of ours"],
 )
 def test_it_gives_what_a_call_gives(call: Call, method: Any, given: dict[str, Any], shapes: list[tuple[int, ...]]) -> None:
     found = call(method, **given)
@@ -185,27 +188,15 @@ def test_torch_is_left_as_it_was(call: Call, method: str) -> None:
         torch.set_float32_matmul_precision("highest")
 
 
-def test_an_object_is_timed_with_its_own_problem_and_parameters(call: Call) -> None:
+def test_an_object_is_timed_with_its_own_problem_and_the_weights_that_it_has(call: Call) -> None:
     mine = Mine(Problem(N=48, H=2, D=4, dtype="float64"), factor=3.0)
-    assert call(mine, workload="forward_backward")[2].shape == (1, 2, 48, 4)
+    torch.nn.init.zeros_(mine.weights)
+    output, *gradients = call(mine, workload="forward_backward")
+    assert torch.equal(output, torch.zeros(1, 2, 48, 4, dtype=torch.float64))
+    assert gradients[1].shape == (1, 2, 48, 4)
     # a copy was: this one has neither gradients nor another dtype
     assert mine.weights.grad is None
     assert mine.weights.dtype is torch.float32
-
-
-def test_an_object_keeps_the_weights_that_it_has(call: Call) -> None:
-    mine = Mine(Problem(N=48, H=2, D=4))
-    torch.nn.init.zeros_(mine.weights)
-    assert torch.equal(call(mine), torch.zeros(1, 2, 48, 4))
-
-
-def test_one_of_ours_that_is_built_is_timed_as_it_is(call: Call, attention_benchmark: AttentionBenchmark) -> None:
-    assert call(build("linear.chunked", Problem(N=96, H=2, D=8, causal=True), chunk=32)).shape == (1, 2, 96, 8)
-    assert attention_benchmark.benchmark.extra_info["shape"]["N"] == 96
-
-
-def test_an_object_that_defines_its_rows_is_checked_at_any_length(call: Call) -> None:
-    assert call(build("softmax.sdpa", Problem(N=16384, H=1, D=1, causal=True))).shape == (1, 1, 16384, 1)
 
 
 @pytest.mark.parametrize(
@@ -256,42 +247,27 @@ def test_a_class_of_the_same_name_is_checked_anew(enabled: Make) -> None:
         enabled()(wrong, **SMALL)
 
 
-class DeviceClock:
-    """A device on which every call takes two milliseconds of its own, whatever the host needs."""
-
-    label = "cold"
-    flags = ("gaps",)
-    unrolled = 1
-
-    def __init__(self, min_sample: float) -> None:
-        self.min_sample, self.batches = min_sample, list[int]()
-
-    def synchronize(self) -> None:
-        return
-
-    def prepare(self, call: Callable[[], object]) -> Callable[[], object]:
-        return call
-
-    def sample(self, call: Callable[[], object], batch: int, look: Callable[[object], None] = drop) -> float:
-        self.batches.append(batch)
-        look(call())
-        return 0.002
-
-
 @QUICK
 @pytest.mark.parametrize(("min_sample", "batch"), [(0.0, 1), (0.009, 5)])
 def test_rounds_are_the_device_s_own_seconds(
     enabled: Make, monkeypatch: pytest.MonkeyPatch, min_sample: float, batch: int
 ) -> None:
-    clock, made = DeviceClock(min_sample), enabled()
+    def sample(call: Callable[[], object], batch: int, look: Callable[[object], None] = drop) -> float:
+        """Every call takes two milliseconds of the device, whatever the host needs."""
+        batches.append(batch)
+        look(call())
+        return 0.002
+
+    made, batches = enabled(), list[int]()
+    device = {"label": "cold", "flags": ("gaps",), "unrolled": 1, "min_sample": min_sample}
+    clock = mock.Mock(**device, prepare=lambda call: call, sample=sample)
     monkeypatch.setattr("attnbench.measure.devices.clock", lambda device, mode: clock)
-    output = made("plain:Plain", **SMALL)
-    assert isinstance(output, Tensor)
+    assert isinstance(made("plain:Plain", **SMALL), Tensor)
     taken = made.benchmark.stats
     assert taken is not None
     assert taken.stats.data == pytest.approx([0.002] * len(taken.stats.data))
     assert len(taken.stats.data) >= 3
-    assert batch in clock.batches[1:]
+    assert batch in batches[1:]
     assert (taken.as_dict()["options"]["timer"], made.benchmark.extra_info["clock"]) == ("cold", "cold")
 
 

@@ -20,12 +20,8 @@ LABELS = ("softmax.sdpa", "lsh.reformer(rounds=1)", "lsh.reformer(rounds=4)", "f
 
 
 def suite(**changes: object) -> Suite:
-    methods = (
-        "softmax.sdpa",
-        {"name": "lsh.reformer", "params": {"rounds": (1, 4)}},
-        {"name": "linear.chunked", "when": "causal"},
-    )
-    return Suite.model_validate({"name": "s", "axes": {"N": 64}, "methods": methods, **changes})
+    hashing, linear = {"name": "lsh.reformer", "params": {"rounds": (1, 4)}}, {"name": "linear.chunked", "when": "causal"}
+    return Suite.model_validate({"name": "s", "axes": {"N": 64}, "methods": ("softmax.sdpa", hashing, linear), **changes})
 
 
 @pytest.mark.parametrize(

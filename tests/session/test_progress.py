@@ -43,13 +43,7 @@ def record(cell: Cell, replicate: int = 0, failed: Status | None = None, phase: 
         (record(CELLS[0], failed=Status.INTERRUPTED), True, 6),
         (record(CELLS[0], phase=Pass.MEMORY), True, 6),
     ],
-    ids=[
-        "it was measured",
-        "its cell failed and is given up",
-        "it failed alone",
-        "not an interrupted one",
-        "nor by its memory",
-    ],
+    ids=["it was measured", "it failed and is given up", "it failed alone", "not an interrupted one", "nor by its memory"],
 )
 def test_a_process_is_done_when_it_need_not_be_measured_any_more(
     taken: Record, given_up: bool, left: int, info: RunInfo, told: Mock
@@ -64,12 +58,7 @@ def test_a_bar_and_blocks_say_how_far_it_is_and_a_remark_is_said_once(info: RunI
                 progress.starts(0, Job(cell=cell, replicate=replicate))
                 progress.took(record(cell, replicate, Status.TIMEOUT if cell is CELLS[1] and replicate else None))
     steps = [step.args for step in told.step.call_args_list]
-    assert [(doing, done, total) for doing, done, total, _ in steps] == [
-        ("time a N=64", 0, 6),
-        ("time b N=64", 1, 6),
-        ("time a N=64", 2, 6),
-        ("time b N=64", 3, 6),
-    ]
+    assert [step[:3] for step in steps] == [(f"time {method} N=64", done, 6) for done, method in enumerate("abab")]
     assert [left for *_, left in steps[:2]] == ["about 0 s left", "about 10 s left"]
     first, second = (block.args[0] for block in told.block.call_args_list)
     assert first.startswith("replicate 1/3 N=64 forward non-causal float32: 2 ok; ")

@@ -12,7 +12,7 @@ from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import Status
 from attnbench.schema.training import Task, Training
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, fine
 from tests.report.conftest import Law, Synthetic
 
 Store = Callable[..., str]
@@ -67,8 +67,7 @@ def store(both: Synthetic) -> Store:
 def test_the_conditions_of_a_row_name_the_task_where_there_are_several(both: Synthetic, store: Store, command: Run) -> None:
     both.workloads, both.batches = (Workload.TRAIN,), (Batch.FIXED,)
     both.trainings = (Training(task=Task.PIXELS, layers=2), Training(task=Task.BYTES, data="/a|b\n.txt"))
-    done = command("compare", store(1), store(2), "--out", "c.md")
-    assert done.returncode == 0, done.stderr
+    fine(command("compare", store(1), store(2), "--out", "c.md"))
     text = Path("c.md").read_text()
     assert "task=pixels, layers=2" in text
     assert r"task=bytes, data=/a\|b .txt" in text
@@ -76,7 +75,7 @@ def test_the_conditions_of_a_row_name_the_task_where_there_are_several(both: Syn
 
 def test_a_gate_says_what_became_slower_and_that_what_was_learnt_is_not_judged(store: Store, command: Run) -> None:
     old, same, new = store(1), store(2), store(3, factor=10)
-    assert command("gate", "--stored", old, same, "--margin", "20%").returncode == 0
+    fine(command("gate", "--stored", old, same, "--margin", "20%"))
     done = command("gate", "--stored", old, new, "--margin", "20%", "--json", "gate.json", "--out", "gate.md")
     assert done.returncode == 1, done.stderr
     cells = json.loads(Path("gate.json").read_text())["cells"]
@@ -93,8 +92,7 @@ def test_a_gate_says_what_became_slower_and_that_what_was_learnt_is_not_judged(s
 def test_losses_and_accuracies_are_compared_over_length(both: Synthetic, store: Store, command: Run) -> None:
     both.trainings, both.lengths, both.batches = (Training(task=Task.COPY, updates=100),), (64, 128, 256), (Batch.FIXED,)
     folder = store()
-    done = command("crossover", folder, "--metric", "loss", "--of", "softmax.sdpa", "--over", "lsh.reformer(rounds=1)")
-    assert done.returncode == 0, done.stderr
+    done = fine(command("crossover", folder, "--metric", "loss", "--of", "softmax.sdpa", "--over", "lsh.reformer(rounds=1)"))
     said = " ".join(done.stdout.split())
     assert "softmax.sdpa has learnt to a smaller loss than lsh.reformer(rounds=1), train, causal" in said
     assert "generate" not in said
@@ -121,8 +119,7 @@ def test_a_history_of_trainings_finds_what_changed_and_calls_tracks_by_their_tas
     )
     for day in range(1, 13):
         store(day, factor=10 if day > 6 else 1.0)
-    done = command("trend", "results", "--html", "trend.html")
-    assert done.returncode == 0, done.stderr
+    done = fine(command("trend", "results", "--html", "trend.html"))
     said = " ".join(done.stdout.split())
     # each of them learns the same
     assert "3 SLOWER" in said, said
@@ -136,8 +133,7 @@ def test_a_history_of_trainings_finds_what_changed_and_calls_tracks_by_their_tas
 @pytest.mark.parametrize("to", ["pytest-benchmark", "asv", "otava", "pyperf", "github-action-benchmark", "bencher"])
 def test_every_export_takes_models(to: str, store: Store, command: Run) -> None:
     out = "out" if to in {"asv", "otava"} else "out.json"
-    done = command("export", store(), "--to", to, "--out", out)
-    assert done.returncode == 0, done.stderr
+    done = fine(command("export", store(), "--to", to, "--out", out))
     files = [Path(out)] if Path(out).is_file() else [file for file in Path(out).rglob("*") if file.is_file()]
     text = "".join(file.read_text() for file in files)
     assert "train" in text

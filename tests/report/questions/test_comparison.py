@@ -58,15 +58,14 @@ class Change:
         return record.model_copy(update={"outcome": outcome.model_copy(update={"samples": samples, "memory": memory})})
 
 
-def two(made: Synthetic, *changes: Change, together: bool = True, metric: str = "time") -> Judgement:
-    """A run against a changed copy of itself."""
-    run, records = made.run(), made.records()
-    changed = records
+def two(made: Synthetic, *changes: Change, metric: str = "time") -> Judgement:
+    """A run against a changed copy of itself, as if they had been measured in turns."""
+    records = changed = made.records()
     for change in changes:
         changed = [change.applied(record) for record in changed]
-    words = {"interleaved": "x"} if together else {}
-    before = run.model_copy(update={"id": "20260101-000000-000001-base", "git": {"commit": "a" * 40, "dirty": False}, **words})
-    now = run.model_copy(update={"id": "20260101-000000-000001-new", "git": {"commit": "b" * 40, "dirty": True}, **words})
+    run = made.run().model_copy(update={"interleaved": "x"})
+    before = run.model_copy(update={"id": "20260101-000000-000001-base", "git": {"commit": "a" * 40, "dirty": False}})
+    now = run.model_copy(update={"id": "20260101-000000-000001-new", "git": {"commit": "b" * 40, "dirty": True}})
     return judge_runs((before, summarize(run.cells, records)), (now, summarize(run.cells, changed)), 0.05, LEVEL, metric)
 
 
@@ -75,15 +74,17 @@ def five() -> Synthetic:
     return Synthetic(lengths=(512, 1024, 16384), causal=(True,), workloads=(Workload.FORWARD,), replicates=5)
 
 
+CHANGES = (Change("softmax.sdpa", 1.3), Change("linear.chunked", 0.5, lost_at=512, memory=1.7))
+
+
 @pytest.fixture
 def judgement(five: Synthetic) -> Judgement:
-    return two(five, Change("softmax.sdpa", 1.3), Change("linear.chunked", 0.5, lost_at=512, memory=1.7))
+    return two(five, *CHANGES)
 
 
 @pytest.mark.parametrize("metric", ["time", "first_call", "flops"])
 def test_the_forms_are_those_of_the_golden_files(five: Synthetic, metric: str) -> None:
-    changes = [Change("softmax.sdpa", 1.3), Change("linear.chunked", 0.5, lost_at=512, memory=1.7)]
-    found = two(five, *changes, metric=metric)
+    found = two(five, *CHANGES, metric=metric)
     made = {
         "md": markdown.markdown([comparison_table(found)], "Comparison"),
         "txt": console(found) + "\n",
@@ -93,13 +94,6 @@ def test_the_forms_are_those_of_the_golden_files(five: Synthetic, metric: str) -
     for form, text in made.items():
         assert as_stored(f"comparison{'' if metric == 'time' else f'_{metric}'}.{form}", text), form
     assert ratio_plot(found, "svg")
-
-
-def test_runs_of_two_times_are_not_paired_and_say_so(five: Synthetic) -> None:
-    apart, turns = two(five, together=False), two(five)
-    assert (apart.terms.paired, turns.terms.paired) == (False, True)
-    assert any("one after the other" in note for note in apart.notes)
-    assert not any("one after the other" in note for note in turns.notes)
 
 
 def test_memory_that_differs_from_process_to_process_is_not_judged_and_what_else_is_different_is_told(five: Synthetic) -> None:
@@ -112,6 +106,8 @@ def test_memory_that_differs_from_process_to_process_is_not_judged_and_what_else
     cells, newer = summarize(info.cells, records), {**info.environment, "torch": "2.14.0"}
     found = judge_runs((info, cells), (info.model_copy(update={"environment": newer}), cells), 0.05, LEVEL)
     assert found.counter is None
+    assert not found.terms.paired
+    assert any("one after the other" in note for note in found.notes)
     assert all(comparison.memory is None for comparison in found.comparisons)
     assert "Memory was not compared: no counter was read that is the same in every process." in found.notes
     assert "Not alike: environment.torch: '2.13.0+cpu' then, '2.14.0' now." in found.notes

@@ -96,13 +96,10 @@ def test_words_tables_and_csv_of_a_run_are_as_stored(run: Synthetic, replicates:
     run.replicates = replicates
     findings = Findings.of(run.run(), run.records())
     pairs = compared(findings)
-    made = {
-        "txt": "\n".join(map(wrapped, lines(findings, pairs))) + "\n",
-        "md": markdown.markdown(crossover_tables(findings, pairs), "crossover"),
-        "csv": crossover_csv(pairs),
-    }
-    for form, text in made.items():
-        assert as_stored(f"crossover_{replicates}.{form}", text), form
+    name = f"crossover_{replicates}"
+    assert as_stored(f"{name}.txt", "\n".join(map(wrapped, lines(findings, pairs))) + "\n")
+    assert as_stored(f"{name}.md", markdown.markdown(crossover_tables(findings, pairs), "crossover"))
+    assert as_stored(f"{name}.csv", crossover_csv(pairs))
 
 
 def test_sections_have_a_table_each_and_memory_is_named_by_its_counter() -> None:

@@ -21,7 +21,6 @@ from attnbench.report.frame import csv
 from attnbench.report.questions.learning.figure import Mosaic, mosaic
 from attnbench.report.tables import tables
 from attnbench.report.text.markdown import markdown
-from attnbench.report.text.table import Table
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.outcome import COMPLETED, DRAWN, GIVEN
 from attnbench.schema.problem import Problem
@@ -30,10 +29,6 @@ from attnbench.schema.training import PIXELS, Task, Training
 from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import drawings, found, pictures, words
 from tests.report.stored import as_stored
-
-
-def summaries(run: Synthetic) -> list[Table]:
-    return [table for table in tables(found(run)) if table.title.startswith("Training: ")]
 
 
 def shown(run: Synthetic, *, unicode: bool = True) -> str:
@@ -52,7 +47,7 @@ def test_images_have_bits_per_dimension_texts_bits_per_byte_and_speech_an_error_
 def test_each_length_and_each_model_has_a_table_of_its_own(learning: Synthetic) -> None:
     learning.lengths = (64, 128)
     learning.trainings = tuple(Training(task=Task.COPY, updates=100, recompute=again) for again in (False, True))
-    titles = [table.title for table in summaries(learning)]
+    titles = [table.title for table in tables(found(learning))]
     assert sorted(titles) == sorted(
         f"Training: copy, N={N}, causal, float32, {words}gradient checkpointing" for N in (64, 128) for words in ("no ", "")
     )

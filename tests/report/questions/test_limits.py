@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from attnbench.analyze.limits import Limit, limits
+from attnbench.analyze.limits import limits
 from attnbench.report.findings import Findings
 from attnbench.report.questions.limits.table import ended, limits_csv, limits_tables, value_text
 from attnbench.report.text import latex, markdown
@@ -49,12 +49,9 @@ def search(cell: Cell) -> list[Record]:
     return found
 
 
-def limits_of(run: RunInfo) -> list[Limit]:
-    return limits(run.cells, [r for cell in run.cells for r in search(cell)], MOST)
-
-
 def test_a_section_is_a_table_a_method_a_row_and_below_stands_why_some_do_not_fit_on_a_terminal_once(run: RunInfo) -> None:
-    findings, found = Findings.of(run, ()), limits_of(run)
+    findings = Findings.of(run, ())
+    found = limits(run.cells, [r for cell in run.cells for r in search(cell)], MOST)
     tables = limits_tables(findings, found)
     assert as_stored("limits.md", markdown.markdown(tables, "Limits"))
     assert as_stored("limits.txt", plain(tables) + "\n")

@@ -74,12 +74,8 @@ def test_the_terminal_and_the_page_of_all_suites_are_as_stored(findings: Finding
     later = suite.model_copy(update={"name": "later", "source": "Later 2023, arXiv:2303.00003"})
     nowhere = suite.model_copy(update={"name": "nowhere", "source": "a note"})
     suites = [Shown(nowhere, None), Shown(later, None), Shown(mixed, findings), Shown(suite, findings)]
-    made = {
-        "published.txt": "\n".join(published_lines(findings)) + "\n",
-        "published_page.md": published_page(suites),
-    }
-    for name, text in made.items():
-        assert as_stored(name, text), name
+    assert as_stored("published.txt", "\n".join(published_lines(findings)) + "\n")
+    assert as_stored("published_page.md", published_page(suites))
 
 
 def test_what_hangs_on_formulas_of_cost_is_read_wherever_the_figures_of_a_run_are_shown(small: Synthetic) -> None:
@@ -104,9 +100,7 @@ def test_notes_tell_one_sided_bounds_computed_ratios_and_intervals_of_fits_where
     one_sided = "by however much: it does not say that the printed value came out here."
     assert one_sided in notes(growth, ratio)
     assert one_sided not in notes(growth)
-    computed = (
-        "Published: as printed, but a ratio with two numbers beside it is computed from these two, which are printed; n/a"
-    )
+    computed = "Published: as printed, but a ratio with two numbers beside it is computed from these two, which are printed;"
     assert notes(ratio).startswith("Published: as printed; n/a where no figure was found, or none was printed.\n")
     assert notes(ratio, {**ratio, "says": "2×, computed from 1 / 0.5"}).startswith(computed)
     fitted = notes({**growth, "ours": asked("memory_growth", CHUNKED)})

@@ -1,9 +1,7 @@
 """Trends as people see them: on a terminal, as a page, as a picture; whatever is in a name is inert."""
 
-import html
 import json
 import math
-import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,6 +20,7 @@ from attnbench.report.questions.trend.words import about, console, could_show, t
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.history import Entry, Floats, Track
 from attnbench.schema.problem import Problem
+from tests.report.page.reading import parsed
 from tests.report.stored import as_stored
 
 MACHINE = "AMD EPYC 9B14, 2 cores, 2 threads"
@@ -101,21 +100,6 @@ def trends() -> Trends:
     return look([*entries(60), broken], some(), quantity_called("time"), 0.05)
 
 
-class Reader:
-    """Tags, attributes and text of a page; what is in a name is escaped there."""
-
-    def __init__(self, page: str) -> None:
-        self.tags = re.findall(r"<(\w+)", page)
-        self.attributes = [(name, html.unescape(value)) for name, value in re.findall(r'([\w-]+)="([^"]*)"', page)]
-        self.text = " ".join(html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)).split())
-
-
-@pytest.fixture
-def reader(trends: Trends) -> Reader:
-    """The page, parsed."""
-    return Reader(page(trends))
-
-
 def of_another_size(metric: str, factor: float) -> Trends:
     return seen([replace(each, values=each.values * factor) for each in some()], metric)
 
@@ -188,20 +172,21 @@ def test_a_series_is_named_by_what_varies_within_its_suite() -> None:
     assert set(track_names(batches).values()) == {"a, N=8, B=1", "a, N=8, B=2"}
 
 
-def test_the_page_needs_neither_a_network_nor_a_script_and_is_the_same_every_time(trends: Trends, reader: Reader) -> None:
+def test_the_page_needs_neither_a_network_nor_a_script_and_is_the_same_every_time(trends: Trends) -> None:
     text = page(trends)
     assert text == page(trends)
-    assert not {"script", "link", "iframe", "object", "base", "form"} & set(reader.tags)
+    found = parsed(text)
+    assert not {"script", "link", "iframe", "object", "base", "form"} & found.elements.keys()
     assert [words for words in ("http:", "https:", "url(", "@import") if words in text] == []
-    for name, value in reader.attributes:
-        assert name != "src" or value.startswith("data:image/svg+xml;base64,")
-        assert name != "href" or value in {f"#s{i}" for i in range(6)}
-    assert ("content", "default-src 'none'; img-src data:; style-src 'unsafe-inline'") in reader.attributes
+    assert all(target.startswith(("#s", "data:image/svg+xml;base64,")) for target in found.targets)
+    assert found.policy == "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
-def test_the_page_has_a_chart_for_each_series_the_worst_first_and_says_what_changed_and_what_else_did(reader: Reader) -> None:
-    assert reader.tags.count("figure") == reader.tags.count("img") == 6
-    assert as_stored("trend_page.txt", "\n".join(textwrap.wrap(reader.text, 100)) + "\n")
+def test_the_page_has_a_chart_for_each_series_the_worst_first_and_says_what_changed_and_what_else_did(trends: Trends) -> None:
+    # words of neighbouring elements stay apart
+    found = parsed(page(trends).replace("<", " <"))
+    assert found.elements["figure"] == found.elements["img"] == 6
+    assert as_stored("trend_page.txt", "\n".join(textwrap.wrap(" ".join(found.text.split()), 100)) + "\n")
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -218,15 +203,14 @@ def test_of_very_many_series_those_that_need_a_look_most_have_a_chart_and_the_ot
         tracks.append(track(cell(f"method.with_a_long_name_{i}", chunk=i), levels * rng.lognormal(0, 0.03, 402)))
     text = page(seen(tracks, runs=402))
     assert len(text.encode()) < 2e6
-    found = Reader(text)
-    assert found.tags.count("img") == MOST_CHARTS
+    found = parsed(text)
+    assert found.elements["img"] == MOST_CHARTS
     assert all(f"method.with_a_long_name_{i}(chunk={i})" in found.text for i in range(130))
-    charted, _, listed = found.text.partition("Series without a chart")
+    charted, _, listed = " ".join(found.text.split()).partition("Series without a chart")
     assert "method.with_a_long_name_0(" not in charted
     assert "a point is 3 runs: median, shaded from least to greatest" in charted
     assert "402 runs with a number" in listed
-    targets = {value.removeprefix("#") for name, value in found.attributes if name == "href"}
-    assert targets <= {value for name, value in found.attributes if name == "id"}
+    assert [target for target in found.targets if target[0] == "#" and f'id="{target[1:]}"' not in text] == []
 
 
 def drawn(trends: Trends, number: int = 0) -> Axes:
