@@ -32,7 +32,7 @@ Ran = tuple[Run, dict[str, Any]]
 
 def start(folder: Path, *arguments: str) -> Run:
     """A pytest of its own."""
-    (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\nmarkers = cuda\n")
     (folder / "conftest.py").write_text(MACHINE)
     # a worker of xdist tells its children so, and pytest-benchmark would disable itself
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
@@ -93,7 +93,8 @@ def test_missing(attention_benchmark):
 def test_forgotten(attention_benchmark):
     pass
 """
-OURS = [f"test_methods.py::test_forward[{method}-128]" for method in ("softmax.sdpa", "linear.chunked")]
+NAMES = ("test_a_method[softmax.sdpa-forward-128]", "test_a_method[linear.chunked-forward-128]")
+OURS = [f"test_methods.py::{name}" for name in NAMES]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,7 @@ def twice(folder: Path, mixed: Ran) -> Ran:
 def test_a_second_run_is_compared_with_the_first_and_methods_of_one_shape_stand_in_one_table(twice: Ran) -> None:
     said, report = twice[0].stdout, twice[1]
     assert "2 passed" in said
-    for name in ("test_forward[softmax.sdpa-128]", "test_forward[linear.chunked-128]"):
+    for name in NAMES:
         assert re.search(rf"^{re.escape(name)} \(0001_", said, re.MULTILINE), said
         assert f"{name} (NOW)" in said
     assert {b["group"] for b in report["benchmarks"]} == {"forward causal float32 B=1 H=2 N=128 D=64 cpu"}
@@ -134,7 +135,7 @@ def test_a_second_run_is_compared_with_the_first_and_methods_of_one_shape_stand_
 
 
 def test_the_json_says_what_was_timed_and_what_memory_it_took(twice: Ran) -> None:
-    one = {benchmark["name"]: benchmark for benchmark in twice[1]["benchmarks"]}["test_forward[linear.chunked-128]"]
+    one = {benchmark["name"]: benchmark for benchmark in twice[1]["benchmarks"]}[NAMES[1]]
     info = one["extra_info"]
     assert (info["status"], info["method"], info["params"], info["tier"]) == ("ok", "linear.chunked", {"chunk": 64}, "eager")
     assert info["shape"] == Problem(N=128, H=2, causal=True).model_dump(mode="json")
