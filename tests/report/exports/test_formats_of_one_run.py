@@ -20,6 +20,7 @@ from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Series, Status
 from tests.report.conftest import Synthetic
 from tests.report.exports.conftest import content, source_of
+from tests.report.scored_runs import changed
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 NAME = "forward/causal/float32/N=512/linear.chunked(chunk=64)"
@@ -120,16 +121,10 @@ def test_a_run_is_a_replicate_with_all_its_samples() -> None:
 
 
 def test_calls_that_were_timed_together_are_loops_and_warm_ups_are_kept(tiny: Synthetic) -> None:
-    records = []
-    for record in tiny.records():
-        if isinstance(record.outcome, Measured) and record.outcome.samples:
-            warm = {**record.outcome.samples, "warmup": Series(unit="s", values=(0.5, 0.25))}
-            facts = {**record.outcome.facts, "batch": 7}
-            record = record.model_copy(update={"outcome": record.outcome.model_copy(update={"samples": warm, "facts": facts})})
-        records.append(record)
+    records = [changed(record, {"warmup": 0.5}, {"batch": 7}) for record in tiny.records()]
     run = benchmarks(source_of(tiny, records=records))[0]["runs"][0]
     assert run["metadata"]["loops"] == 7
-    assert run["warmups"] == [[1, 0.5], [1, 0.25]]
+    assert run["warmups"] == [[1, 0.5]]
 
 
 def test_the_last_attempt_of_a_replicate_counts(tiny: Synthetic) -> None:

@@ -9,11 +9,12 @@ from attnbench.report.findings import Findings
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Pass
-from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Measured, Series, Status
+from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Measured, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.training import Task, Training
 from tests.report.conftest import Law, Synthetic
+from tests.report.scored_runs import sampled
 
 Everything = Callable[..., Findings]
 Suited = Callable[..., Findings]
@@ -53,8 +54,7 @@ def fidelity(run: Synthetic, cell: Cell, replicate: int) -> Record:
     rounds = float(cell.params.get("rounds", 1))
     error = _ERRORS[cell.method.partition(".")[0]] * noise / rounds**0.5
     values = {OUTPUT_ERROR: error, MASS_RECALL: max(0.0, min(1.0, 1 - 0.9 * error))}
-    samples = {name: Series(unit="1", values=(value,)) for name, value in values.items()}
-    measured = Measured(samples=samples, facts={"top_keys": 32, "exact": "Softmax attention"})
+    measured = Measured(samples=sampled(values), facts={"top_keys": 32, "exact": "Softmax attention"})
     return run.record(cell, measured, replicate, Pass.FIDELITY)
 
 

@@ -11,8 +11,7 @@ import pytest
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import Status
 from attnbench.schema.training import Task, Training
-from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Run, fine
+from tests.cli.conftest import Run, fine, keep
 from tests.report.conftest import Law, Synthetic
 
 Store = Callable[..., str]
@@ -52,11 +51,9 @@ def store(both: Synthetic) -> Store:
     def _store(day: int = 1, factor: float = 1.0) -> str:
         own = {"id": f"202601{day:02}-030405-abcdef", "started": f"2026-01-{day:02}T03:04:05+00:00"}
         git = {"commit": f"{day:02}" * 20, "dirty": False}
-        folder = RunFolder.create(Path("results"), both.run().model_copy(update={**own, "git": git}))
         slowed = replace(both, laws=[replace(law, seconds=factor * law.seconds) for law in both.laws])
-        for record in slowed.records():
-            folder.append(record)
-        return folder.path.as_posix()
+        folder = Path("results/synthetic") / own["id"]
+        return keep(folder, both.run().model_copy(update={**own, "git": git}), slowed.records()).as_posix()
 
     return _store
 

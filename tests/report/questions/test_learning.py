@@ -31,17 +31,13 @@ from tests.report.drawn import drawings, found, pictures, words
 from tests.report.stored import as_stored
 
 
-def shown(run: Synthetic, *, unicode: bool = True) -> str:
-    return console.summary(found(run), unicode=unicode)
-
-
 def test_images_have_bits_per_dimension_texts_bits_per_byte_and_speech_an_error_rate(
     picturing: Synthetic, hearing: Synthetic
 ) -> None:
     texts = replace(picturing, trainings=(Training(task=Task.BYTES, data="/data/corpora/enwik8"),))
     for name, run in {"images": picturing, "texts": texts, "speech": hearing}.items():
         assert as_stored(f"train_{name}.md", markdown(tables(found(run)), name, "", measured(found(run))))
-        assert as_stored(f"console_train_{name}.txt", shown(run) + "\n")
+        assert as_stored(f"console_train_{name}.txt", console.summary(found(run)) + "\n")
 
 
 def test_each_length_and_each_model_has_a_table_of_its_own(learning: Synthetic) -> None:
@@ -77,7 +73,7 @@ def test_a_run_of_which_nothing_was_trained_has_all_its_rows(learning: Synthetic
 def test_the_terminal_is_80_columns_wide_whatever_the_names(learning: Synthetic, unicode: bool) -> None:
     laws = [Law(f"family.{'long' * 20}{i}", 1e-3, 1.0, {"chunk": 64}, learns=0.2 + 0.01 * i) for i in range(30)]
     learning.laws = [*laws, Law("中文|<b>\x1b[31m", 1e-3, 1.0)]
-    text = shown(learning, unicode=unicode)
+    text = console.summary(found(learning), unicode=unicode)
     assert max(map(len, text.splitlines())) <= 80
     assert "and 7 more methods, behind at 128 or without a number there: see table.md" in text
     assert "\x1b" not in text

@@ -42,11 +42,13 @@ def planned(verdicts: int, replicates: int, injected: float = 0.0, method: str =
     return Selfcheck(sides=(cells[0], cells[1]), verdicts=verdicts, replicates=replicates, injected=injected)
 
 
-def records(plan: Selfcheck, spread: float = 0.02, fails: int | None = None) -> list[Record]:
-    noise, found = random.Random(3), []
+def records(plan: Selfcheck, spread: float = 0.02, fails: int | None = None, together: float = 0.0) -> list[Record]:
+    """Processes, of which `fails` fails; by `together` the sides of a verdict differ in all its processes alike."""
+    noise, shared, found = random.Random(3), random.Random(1), []
+    off = [math.log1p(plan.injected) + shared.gauss(0, together) for _ in range(plan.verdicts)]
     for number in range(plan.processes):
         place = plan.place(number)
-        log = noise.gauss(0, spread) + 0.004 * place.replicate + place.side * math.log1p(plan.injected)
+        log = noise.gauss(0, spread) + 0.004 * place.replicate + place.side * off[place.verdict]
         time = Series(unit="s", values=(5e-3 * math.exp(log),))
         outcome: Outcome = Measured(samples={"time": time}, flags=("loaded",) if number % 50 == 0 else ())
         if number == fails:
@@ -60,7 +62,7 @@ def records(plan: Selfcheck, spread: float = 0.02, fails: int | None = None) -> 
 def found(verdicts: int = 100, replicates: int = 5, margin: float = 0.05, **how: Any) -> Calibration:
     """Of sides that are alike, or what `how` says of the plan and of its records."""
     plan = planned(verdicts, replicates, **{name: how[name] for name in how.keys() & {"injected", "method"}})
-    return calibrate(plan, records(plan, **{name: how[name] for name in how.keys() & {"spread", "fails"}}), margin)
+    return calibrate(plan, records(plan, **{name: how[name] for name in how.keys() & {"spread", "fails", "together"}}), margin)
 
 
 def test_what_is_said_is_as_stored(info: RunInfo) -> None:
@@ -107,15 +109,7 @@ def test_80_columns_will_do_page_and_strict_json_can_be_written_and_words_stay_i
 
 
 def test_processes_that_err_together_are_warned_of(info: RunInfo) -> None:
-    plan, shared, every = planned(100, 5), random.Random(1), []
-    # what a verdict's sides differ by is the same in all its processes
-    off = [shared.gauss(0, 0.05) for _ in range(plan.verdicts)]
-    for record in records(plan):
-        place, outcome = plan.place(record.job.replicate), record.outcome
-        assert isinstance(outcome, Measured)
-        value = outcome.samples["time"].values[0] * math.exp(off[place.verdict] * place.side)
-        every.append(record.model_copy(update={"outcome": Measured(samples={"time": Series(unit="s", values=(value,))})}))
-    assert "Warning: without a margin" in selfcheck_table.console(calibrate(plan, every, 0.05), info)
+    assert "Warning: without a margin" in selfcheck_table.console(found(together=0.05), info)
     assert "Warning" not in selfcheck_table.console(found(), info)
 
 
