@@ -1,5 +1,10 @@
 """Checkpoints: a training that was cut off goes on bit for bit, and what trained models project is recorded from them."""
 
+import os
+import signal
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +172,42 @@ def test_it_is_saved_every_half_minute_and_at_the_end(tmp_path: Path) -> None:
     assert saved[0] == 4
     assert saved[-1] == 12
     assert len(saved) < 6
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    script = f"""
+        import sys, time
+        from pathlib import Path
+        sys.path[:0] = [{str(Path(__file__).parents[2])!r}]
+        import torch
+        from attnbench.training.checkpoint import keeper
+        from attnbench.training.loop import train
+        from tests.training.conftest import following, small_cell
+        from tests.training.test_checkpoint import HELD_OUT, begin, job_of
+        torch.set_num_threads(1)
+        job = job_of(small_cell("lsh.reformer"), Path(sys.argv[1]))
+        save_always = keeper(job, every=0)
+        def keep(progress):
+            save_always(progress)
+            print(progress.updates, flush=True)
+            time.sleep(0.2 if progress.updates > 4 else 0)
+        train(begin(job), following, HELD_OUT, 1e9, keep)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert child.stdout is not None
+    for line in child.stdout:
+        if line.strip() == "5":
+            break
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    job = job_of(small_cell("lsh.reformer"), tmp_path)
+    started, ignored = resume(lambda: begin(job), job)
+    assert ignored is None
+    assert 5 <= started.updates < 12
+    assert same(run(job)[0], run(job_of(job.cell, tmp_path / "whole"))[0])
 
 
 def test_nothing_is_written_where_there_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
