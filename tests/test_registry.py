@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import types
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -26,24 +25,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
 
     yield _install
     registry.catalogue.cache_clear()
-
-
-@pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """A module that can be imported as `some_module`."""
-    module = types.ModuleType("some_module")
-    monkeypatch.setitem(sys.modules, "some_module", module)
-    return module
-
-
-class Method:
-    """What the registry takes for a method: it says why it cannot."""
-
-    requires: tuple[str, ...] = ()
-
-    @staticmethod
-    def why_not(cell: object) -> None:
-        """Can everything."""
 
 
 LISTED = "attnbench methods lists the {} there are; one's own: module:Class"
@@ -79,29 +60,6 @@ def test_methods_are_listed_by_name_and_two_of_one_name_are_an_error_that_names_
         registry.catalogue()
 
 
-def test_a_name_with_a_colon_is_its_own_address(installed: Install, module: types.ModuleType) -> None:
-    installed()
-    module.Mine = Method  # type: ignore[attr-defined]
-    found: object = registry.load("some_module:Mine")
-    assert found is Method
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("a.b", r"some_module:thing is not an attention: subclass attnbench.api.Attention"),
-        ("nobody:Knows", r"^there is no module 'nobody', here or installed$"),
-        ("some_module:Mien", r"^some_module has no 'Mien'; did you mean 'Mine'\? it has Mine$"),
-        ("absent.py:Mine", r"there is no file .*absent\.py$"),
-    ],
-)
-def test_an_address_without_a_method_says_why(installed: Install, module: types.ModuleType, name: str, said: str) -> None:
-    installed(("a.b", "some_module:thing"))
-    module.thing, module.Mine, module.Other = object(), Method, int  # type: ignore[attr-defined]
-    with pytest.raises(UnknownMethodError, match=said):
-        registry.load(name)
-
-
 def test_a_module_that_is_absent_is_a_pip_line(installed: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "needs_one_more.py").write_text("import no_such_package_at_all.part\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -124,12 +82,13 @@ def test_a_file_is_an_address_too_whatever_it_is_called(installed: Install, tmp_
     assert str(tmp_path) not in str(sys.modules["random"])
 
 
-def test_building_without_its_packages_tells_what_to_type(installed: Install, module: types.ModuleType) -> None:
-    class Demanding(Method):
-        requires = ("pytest", "no-such-package>=1", "pytest>=9999", "pytest>=1,<9999", "another-one")
-
-    module.Demanding = Demanding  # type: ignore[attr-defined]
-    installed(("a.b", "some_module:Demanding"))
+def test_building_without_its_packages_tells_what_to_type(
+    installed: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requires = ("pytest", "no-such-package>=1", "pytest>=9999", "pytest>=1,<9999", "another-one")
+    (tmp_path / "demanding.py").write_text(f"class Method:\n    why_not = print\n    requires = {requires}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed(("a.b", "demanding:Method"))
     with pytest.raises(MissingPackageError) as error:
         build("a.b", Problem(N=8))
     wanted = "a.b needs no-such-package>=1, pytest>=9999, another-one: pip install"
