@@ -1,12 +1,11 @@
 """docs/methods.md lists what is installed; RENEW=1 writes it anew after a method was added or changed."""
 
 import os
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
-from typing import Any
 
 from attnbench import registry
-from attnbench.api import Attention, Cell, Problem, Workload
+from attnbench.api import Attention, Cell, DType, Problem, Workload
 from attnbench.workloads.describe import parameters
 
 ROOT = Path(__file__).parents[1]
@@ -48,20 +47,15 @@ def row(name: str, method: type[Attention]) -> str:
 
 def masks(method: type[Attention]) -> str:
     """`causal`, `full` or `both`: what the class takes on some device, in some dtype, with or without grouped heads."""
-    kinds: list[dict[str, Any]] = [
-        {"dtype": dtype, "kv_heads": kv_heads} for dtype in ("float32", "bfloat16") for kv_heads in (16, 1)
-    ]
-    cells = {
-        causal: [
-            Cell(method="any", problem=problem, device=device, workload=workload)
-            for problem in (Problem(B=1, H=16, N=128, D=64, causal=causal, **kind) for kind in kinds)
-            for device in ("cpu", "cuda")
-            for workload in (Workload.FORWARD, Workload.DECODE)
-        ]
-        for causal in (True, False)
-    }
-    causal, full = (any(method.refusal(cell) is None for cell in each) for each in cells.values())
-    return "both" if causal and full else "causal" if causal else "full" if full else "none"
+    kinds = product(
+        (DType.FLOAT32, DType.BFLOAT16), (16, 1), ("cpu", "cuda"), (Workload.FORWARD, Workload.DECODE), (True, False)
+    )
+    taken = set()
+    for dtype, kv_heads, device, workload, causal in kinds:
+        problem = Problem(B=1, H=16, N=128, D=64, dtype=dtype, kv_heads=kv_heads, causal=causal)
+        if method.refusal(Cell(method="any", problem=problem, device=device, workload=workload)) is None:
+            taken.add("causal" if causal else "full")
+    return "both" if len(taken) == 2 else "".join(taken) or "none"
 
 
 def test_the_page_of_methods_lists_what_is_installed() -> None:

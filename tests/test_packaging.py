@@ -11,8 +11,6 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 ROOMS = {"attnbench": "attnbench", "impls": "attnbench_impls", "suites": "attnbench_suites"}
-
-
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 METHODS = PROJECT["project"]["entry-points"]["attnbench.impls"]
 

@@ -8,7 +8,6 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from attnbench.schema.outcome import Status
 ROOT = Path(__file__).parents[1]
 RECIPES = ROOT / "docs" / "recipes"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMAND_LINE = get_command(app)
 BEFORE = {"if", "!", "then", "do", "else", "{", "time", "exec", "sudo", "run:", "-", "$"}
 _PUNCTUATION = ";|&()<>"
 FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -62,22 +62,19 @@ def _simple_commands(line: str) -> Iterator[list[str]]:
             words.append(token)
 
 
-@cache
-def command_line() -> Any:
-    """All commands, as typer makes them."""
-    return get_command(app)
+def resolved(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that words begin with, as typer makes it, and the words after it."""
+    command: Any = COMMAND_LINE
+    while words and words[0] in getattr(command, "commands", {}):
+        command, words = command.commands[words[0]], words[1:]
+    return command, words
 
 
 def complaint(words: list[str]) -> str | None:
     """What the command line does not have of this; … and WORDS stand for something."""
-    command = command_line()
-    words = [word.strip("[]…,") for word in words]
-    while hasattr(command, "commands"):
-        if not words or not re.fullmatch(r"[a-z][a-z-]*", words[0]):
-            break
-        if words[0] not in command.commands:
-            return f"no command {words[0]!r}"
-        command, words = command.commands[words[0]], words[1:]
+    command, words = resolved([word.strip("[]…,") for word in words])
+    if hasattr(command, "commands") and words and re.fullmatch(r"[a-z][a-z-]*", words[0]):
+        return f"no command {words[0]!r}"
     known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help", "-h"}
     unknown = [word for word in words if re.match(r"-{1,2}[A-Za-z]", word) and word.partition("=")[0] not in known]
     return f"{command.name} has no {', '.join(unknown)}" if unknown else None
@@ -85,14 +82,10 @@ def complaint(words: list[str]) -> str | None:
 
 def parse_all(script: str) -> list[str]:
     """As the command line would, without running anything; raises its usage errors. Gives the names of the commands."""
-    names = []
-    for words in commands(script):
-        command, left = command_line(), list(words)
-        while hasattr(command, "commands"):
-            command, left = command.commands[left[0]], left[1:]
+    shown = commands(script)
+    for command, left in map(resolved, shown):
         command.make_context(command.name, left)
-        names.append(words[0])
-    return names
+    return [words[0] for words in shown]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -153,16 +146,14 @@ def test_the_night_checks_itself_once_measures_keeps_and_looks_back(tmp_path: Pa
 
 
 def test_the_timer_starts_the_night() -> None:
-    units = {}
-    for kind in ("service", "timer"):
-        units[kind] = configparser.ConfigParser(interpolation=None)
-        units[kind].optionxform = str  # type: ignore[assignment,method-assign]
-        units[kind].read(RECIPES / f"attention.{kind}")
-    program, *arguments = shlex.split(units["service"]["Service"]["ExecStart"])
+    service, timer = configparser.ConfigParser(interpolation=None), configparser.ConfigParser(interpolation=None)
+    service.read(RECIPES / "attention.service")
+    timer.read(RECIPES / "attention.timer")
+    program, *arguments = shlex.split(service["Service"]["ExecStart"])
     assert program.endswith("docs/recipes/nightly.sh")
     assert 2 <= len(arguments) <= 3
-    assert units["timer"]["Timer"]["OnCalendar"]
-    assert units["timer"]["Install"]["WantedBy"] == "timers.target"
+    assert timer["Timer"]["OnCalendar"]
+    assert timer["Install"]["WantedBy"] == "timers.target"
 
 
 CODES = (ROOT / "docs" / "codes.md").read_text(encoding="utf-8")

@@ -4,9 +4,8 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,10 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
         for daemon in ("slurmctld", "slurmd"):
             subprocess.run([daemon, "-f", str(folder / "slurm.conf")], env=environment, check=True)
         asked = ["sinfo", "--noheader", "--format=%T"]
-        _wait_for(lambda: b"idle" in subprocess.run(asked, env=environment, capture_output=True, check=False).stdout)
+        end = time.monotonic() + 60
+        while b"idle" not in subprocess.run(asked, env=environment, capture_output=True, check=False).stdout:
+            assert time.monotonic() < end
+            time.sleep(0.2)
         yield environment
     finally:
         for pid in (folder / "slurmd.pid", folder / "slurmctld.pid", munge / "pid"):
@@ -74,36 +76,15 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
                 subprocess.run(["kill", "-9", number], check=False)
 
 
-def _wait_for(happened: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.2)
-
-
-@dataclass
-class Nodes:
-    """A cluster of Ray: a head without GPUs, and two nodes with one each."""
-
-    cluster: Any
-    nodes: list[Any]
-
-    @property
-    def address(self) -> str:
-        return str(self.cluster.address)
-
-    def lose_one(self) -> None:
-        """As a machine that is switched off."""
-        self.cluster.remove_node(self.nodes.pop(), allow_graceful=False)
-
-
 @contextmanager
-def ray_nodes() -> Iterator[Nodes]:
-    """Start Ray with two nodes of one invented GPU each."""
+def ray_nodes() -> Iterator[Any]:
+    """Start a cluster of Ray: a head without GPUs, and two nodes with one invented GPU each."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 0})
     try:
-        yield Nodes(cluster, [cluster.add_node(num_cpus=1, num_gpus=1) for _ in range(2)])
+        for _ in range(2):
+            cluster.add_node(num_cpus=1, num_gpus=1)
+        yield cluster
     finally:
         cluster.shutdown()

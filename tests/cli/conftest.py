@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -88,21 +89,13 @@ def fine(done: Done) -> Done:
 @pytest.fixture
 def start(plugins: Path, tmp_path: Path) -> Start:
     """Start `attnbench …`; its output is captured, its folder is tmp_path."""
-
-    def _start(*arguments: str, **env: str) -> subprocess.Popen[str]:
-        return begin(tmp_path, *arguments, **env)
-
-    return _start
+    return partial(begin, tmp_path)
 
 
 @pytest.fixture
 def attnbench(start: Start) -> Run:
     """Run `attnbench …` to its end."""
-
-    def _run(*arguments: str, **env: str) -> Done:
-        return end(start(*arguments, **env))
-
-    return _run
+    return lambda *arguments, **env: end(start(*arguments, **env))
 
 
 @pytest.fixture
@@ -185,16 +178,16 @@ def as_record(cell: Cell, outcome: Measured | Failed, replicate: int = 0, phase:
 
 @pytest.fixture
 def stored(info_of: InfoOf) -> Stored:
-    """Store a small run of two methods at two lengths: where results are, its name, its plots (none: they take their time)."""
+    """Store a small run of two methods at two lengths: where results are, its name, plots (they take their time), how slow."""
 
-    def _stored(results: Path, name: str, plots: tuple[str, ...] = ()) -> Path:
+    def _stored(results: Path, name: str, plots: tuple[str, ...] = (), slower: float = 1.0) -> Path:
         cells = [
             Cell(method=method, problem=Problem(N=N)) for N in (512, 1024) for method in ("softmax.sdpa", "linear.chunked")
         ]
         suite = {"name": "made", "replicates": 3, "report": {"tables": ["summary"], "plots": plots}}
         folder = RunFolder.create(results, info_of(cells, suite, id=name, command="attnbench run made"))
         for number, cell in enumerate(cells):
-            folder.append(as_record(cell, times(*[0.001 * (number + 1)] * 3)))
+            folder.append(as_record(cell, times(*[0.001 * slower * (number + 1)] * 3)))
         return folder.path
 
     return _stored

@@ -174,9 +174,9 @@ def test_the_attention_of_contributing_runs_beside_others(attnbench: Run, suite:
 
 
 REFERENCE = ROOT / "results" / "reference" / "epyc-2-cores"
-HEAVY = {"torch", "pandas", "matplotlib"}
+HEAVY = {"torch", "pandas", "matplotlib", "attnbench_impls"}
 LIGHTEST_FIRST = [
-    (("--help",), HEAVY | {"pydantic", "rich"}, "Measure a suite"),
+    (("--help",), HEAVY | {"pydantic", "rich", "numpy"}, "Measure a suite"),
     (("history", "list", "results"), HEAVY | {"fsspec"}, "4 ok"),
     (("trend", "results", "--json", "trend.json"), HEAVY | {"fsspec"}, "No change was found"),
     (("crossover", "{run}"), HEAVY, "stays ahead of"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -17,7 +18,7 @@ from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
 from attnbench.store.run_folder import RunFolder
-from tests.cli.clusters import Nodes, ray_nodes, slurm
+from tests.cli.clusters import ray_nodes, slurm
 from tests.cli.conftest import PLUGINS, Find, Run, Start, Write, end, fine, wait_for_records
 from tests.cli.test_run import FAULTS, no_orphans
 
@@ -40,7 +41,7 @@ class Where:
 
     words: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    nodes: Nodes | None = None
+    ray: Any = None
     slurm: dict[str, str] | None = None
 
 
@@ -48,12 +49,12 @@ class Where:
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Where]:
     with ExitStack() as opened:
         if request.param == "ray":
-            nodes = opened.enter_context(ray_nodes())
-            words = ("--on", "ray", "--address", nodes.address, "--resource", "GPU")
+            ray = opened.enter_context(ray_nodes())
+            words = ("--on", "ray", "--address", ray.address, "--resource", "GPU")
             # a method of one's own goes to the nodes with the folder that the run is started in
             for file in PLUGINS.glob("*.py"):
                 shutil.copy(file, tmp_path)
-            yield Where(words, {"PYTHONPATH": ""}, nodes)
+            yield Where(words, {"PYTHONPATH": ""}, ray)
         elif request.param == "slurm":
             environment = opened.enter_context(slurm(tmp_path / "slurm"))
             words = ("--on", "slurm", "--array", "2", "--sbatch=--gres=gpu:1", "--wait")
@@ -102,8 +103,9 @@ def test_what_is_killed_loses_nothing(where: Where, start: Start, attnbench: Run
     process = start("run", suite(MANY), *where.words, **where.environment)
     wait_for_records(only_run, 5)
     kept = len(RunFolder(only_run()).records())
-    if where.nodes is not None:
-        where.nodes.lose_one()
+    if where.ray is not None:
+        # as a machine that is switched off
+        where.ray.remove_node(next(iter(where.ray.worker_nodes)), allow_graceful=False)
         done = end(process)
     elif where.slurm is not None:
         # one task is killed outright, and another begins anew
@@ -134,8 +136,8 @@ def test_the_commands_of_the_page_do_what_it_says(attnbench: Run, tmp_path: Path
     shown = [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("attnbench ")]
     devices, on_ray, on_slurm, shard, merge, again = shown
     assert attnbench(*devices).returncode == 2, "there are no GPUs here"
-    with ray_nodes() as nodes:
-        words = " ".join(on_ray).replace("--device cuda", "--resource GPU").replace("auto", nodes.address)
+    with ray_nodes() as ray:
+        words = " ".join(on_ray).replace("--device cuda", "--resource GPU").replace("auto", ray.address)
         fine(attnbench(*words.split()))
     here = str(next((tmp_path / "results" / "scaling").iterdir()))
     assert {record.device for record in RunFolder(Path(here)).records()} == {"cpu"}

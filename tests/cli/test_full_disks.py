@@ -69,13 +69,6 @@ def test_a_folder_that_has_become_read_only_is_told(run: Run, run_folder: Path, 
     assert contents(copy) == contents(run_folder)
 
 
-def fill(file: Path) -> None:
-    """Write until the disk takes no more."""
-    with suppress(OSError), file.open("wb", buffering=0) as filler:
-        while True:
-            filler.write(bytes(4096))
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -89,7 +82,9 @@ def fill(file: Path) -> None:
 def test_a_full_disk_is_told_and_the_old_file_stays(run: Run, run_folder: Path, small_disk: Path, words: str) -> None:
     for name in ("x.json", "x.html", "x.png"):
         (small_disk / name).write_text("old")
-    fill(small_disk / "filler")
+    with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(4096))
     done = run(*words.format(run=run_folder, disk=small_disk).split())
     assert done.returncode == 2
     assert "No space left on device" in done.stderr

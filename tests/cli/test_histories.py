@@ -37,11 +37,9 @@ def write(info_of: InfoOf) -> Stored:
             cells,
             {"name": suite, "replicates": 2},
             id=f"2026{month + 1:02}{date + 1:02}-030405-{day:06x}",
-            command=f"attnbench run {suite}",
             started=f"2026-{month + 1:02}-{date + 1:02}T03:04:05+00:00",
             environment=facts,
             git={"commit": f"{day:02}" * 20, "dirty": False},
-            surroundings={"device": "cpu", "facts": facts, "memory_bytes": 2**34, "roof": {}},
             methods={cell.method: {"method": cell.method, **about} for cell in cells},
         )
         records = list[Record]()
@@ -143,34 +141,24 @@ def test_a_run_that_is_not_added_leaves_a_history_as_it_was(refused: Refused, ru
     assert [path.name for path in (tmp_path / "kept/nightly").iterdir()] == [first.name]
 
 
-def test_a_folder_of_runs_becomes_a_folder_of_pages(run: Run, write: Stored, tmp_path: Path) -> None:
-    for day, suite in enumerate(("nightly", "nightly", "other")):
-        write(day, (1.0, 1.0, 1.0, 0.0), suite=suite)
+def test_a_folder_of_runs_becomes_a_folder_of_pages_which_is_kept_up_to_date_and_nothing_else_touched(
+    run: Run, refused: Refused, write: Stored, tmp_path: Path
+) -> None:
+    folders = [write(day, (1.0, 1.0, 1.0, 0.0), suite=suite) for day, suite in enumerate(("nightly", "other"))]
     (tmp_path / "results/broken").mkdir()
     (tmp_path / "results/broken/run.json").write_text("{")
     done = fine(run("site", "results", "public/site"))
-    assert done.stdout.splitlines() == ["3 runs of 2 suites on 1 machine, 2026-01-01 to 2026-01-03", "public/site/index.html"]
+    assert done.stdout.splitlines() == ["2 runs of 2 suites on 1 machine, 2026-01-01 to 2026-01-02", "public/site/index.html"]
     assert done.stderr.startswith("left out: broken: run.json cannot be read: ")
-    site = tmp_path / "public/site"
-    shelf = "amd-epyc-9b14-2-cores-2-threads"
-    assert (site / "nightly" / shelf / "trend.html").is_file()
-    assert "linear.full" in (site / "other" / shelf / "20260103-030405-000002/index.html").read_text(encoding="utf-8")
+    site, shelf = tmp_path / "public/site", "amd-epyc-9b14-2-cores-2-threads"
+    assert "linear.full" in (site / "other" / shelf / "20260102-030405-000001/index.html").read_text(encoding="utf-8")
     assert "4 cells: 3 ok, 1 failed" in (site / "index.html").read_text(encoding="utf-8")
     assert not list(site.rglob("*.jsonl"))
 
-
-def test_a_site_is_brought_up_to_date_and_nothing_else_touched(
-    run: Run, refused: Refused, write: Stored, tmp_path: Path
-) -> None:
-    folder = write(1)
-    fine(run("site", "results", "site"))
     write(2)
-    done = run("site", "results", "site", "--records")
-    assert done.stdout.startswith("2 runs of 1 suite")
-    copies = {file.read_bytes() for file in (tmp_path / "site").rglob("records.jsonl")}
-    assert (folder / "records.jsonl").read_bytes() in copies
-    assert {each.name for each in tmp_path.iterdir()} <= {"results", "site", "cache"}
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/thesis.tex").write_text("years of work")
-    assert "mine holds thesis.tex, which attnbench site did not make" in refused("site", "results", "mine")
-    assert (tmp_path / "mine/thesis.tex").read_text() == "years of work"
+    assert run("site", "results", "public/site", "--records").stdout.startswith("3 runs of 2 suites")
+    assert (site / "nightly" / shelf / "trend.html").is_file()
+    copies = {file.read_bytes() for file in site.rglob("records.jsonl")}
+    assert (folders[0] / "records.jsonl").read_bytes() in copies
+    assert {each.name for each in tmp_path.iterdir()} <= {"results", "public", "cache"}
+    assert "results holds broken/run.json, which attnbench site did not make" in refused("site", "public", "results")

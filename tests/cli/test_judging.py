@@ -12,11 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.schema.cell import Cell
-from attnbench.schema.outcome import Measured, Series
-from attnbench.schema.problem import Problem
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Find, InfoOf, Run, Stored, Write, as_record, committed, fine, keep
+from tests.cli.conftest import Find, Run, Stored, Write, committed, fine
 
 # what takes this long takes it whatever else the machine does
 SLEEPS = """
@@ -98,39 +95,21 @@ def test_no_change_passes_and_a_broken_one_loses_cells(
     assert "half done" in broken.stdout
 
 
-@pytest.fixture
-def kept(info_of: InfoOf, tmp_path: Path) -> Stored:
-    """Write a run of two methods as if they had been measured; each takes so many times as long."""
-    cells = [Cell(method=method, problem=Problem(N=65)) for method in ("plain:Plain", "plain:WithParameter")]
-
-    def _write(name: str, slower: float = 1.0) -> Path:
-        records = []
-        for replicate in range(2):
-            for number, cell in enumerate(cells, 1):
-                median = 0.001 * slower * number * (1 + 0.01 * replicate)
-                samples = {"time": (0.99 * median, median, 1.01 * median), "first_call": (2 * median,)}
-                series = {name: Series(unit="s", values=values) for name, values in samples.items()}
-                records.append(as_record(cell, Measured(samples=series), replicate))
-        return keep(tmp_path / name, info_of(cells, {"name": "judged", "replicates": 2}), records)
-
-    return _write
-
-
-def test_stored_runs_and_the_methods_of_one_are_compared_by_any_figure(here: Run, kept: Stored, tmp_path: Path) -> None:
-    old, new = kept("old"), kept("new", 1.5)
+def test_stored_runs_and_the_methods_of_one_are_compared_by_any_figure(here: Run, stored: Stored, tmp_path: Path) -> None:
+    old, new = stored(tmp_path, "old"), stored(tmp_path, "new", slower=1.5)
     outs = [argument for form in ("md", "tex", "csv", "png", "svg", "pdf") for argument in ("--out", f"out/c.{form}")]
     done = fine(here("compare", old, new, *outs))
     assert "one after the other" in " ".join(done.stdout.split())
     assert [file.stat().st_size > 100 for file in (tmp_path / "out").iterdir()] == [True] * 6
-    calls = fine(here("compare", old, new, "--metric", "first_call"))
-    assert ", by first call" in " ".join(calls.stdout.split())
-    assert "memory" not in calls.stdout.lower().replace("gib memory", "")
-    within = fine(here("compare", old, "--baseline", "plain:Plain"))
-    assert "plain:WithParameter" in within.stdout
+    rates = fine(here("compare", old, new, "--metric", "throughput"))
+    assert ", by sequences per second" in " ".join(rates.stdout.split())
+    assert "memory" not in rates.stdout.lower().replace("gib memory", "")
+    within = fine(here("compare", old, "--baseline", "softmax.sdpa"))
+    assert "linear.chunked" in within.stdout
 
 
-def test_runs_of_unlike_machines_give_no_exit_code_unless_that_is_asked_for(here: Run, kept: Stored) -> None:
-    one, elsewhere = kept("one"), kept("elsewhere")
+def test_runs_of_unlike_machines_give_no_exit_code_unless_that_is_asked_for(here: Run, stored: Stored, tmp_path: Path) -> None:
+    one, elsewhere = (stored(tmp_path, name) for name in ("one", "elsewhere"))
     info = json.loads((elsewhere / "run.json").read_text())
     info["environment"]["processor"] = "another processor"
     (elsewhere / "run.json").write_text(json.dumps(info))

@@ -42,7 +42,7 @@ def test_a_run_killed_in_a_search_for_the_batch_goes_on(start: Start, attnbench:
     process.communicate()
     folder = only_run()
     assert sum(trials(folder).values()) < 4 * len(TRIALS)
-    done = fine(attnbench("run", "--resume", str(folder)))
+    fine(attnbench("run", "--resume", str(folder)))
     assert set(trials(folder).values()) == {1}, "no trial is made twice"
     assert Counter(B for _, B in trials(folder)) == dict.fromkeys(TRIALS, 4)
 
@@ -54,12 +54,6 @@ def test_a_run_killed_in_a_search_for_the_batch_goes_on(start: Start, attnbench:
     assert state.to_dict() == {B: B * 4 * 2 * 2 * 15 * 16 for B in (1, 6)}
     others = table[table["method"] != "tokens:Roomy"].groupby("method")["status"].agg(set).to_dict()
     assert others == {"tokens:Forgetful": {"incorrect"}, "plain:Plain": {"unsupported"}}
-
-    assert "decode, causal, float32, largest B that fits" in done.stdout
-    assert "time per token, median of replicates; time per sequence, median of replicates" in " ".join(done.stdout.split())
-    assert "State of one sequence: decode_total, causal, float32, B=1" in (folder / "table.md").read_text(encoding="utf-8")
-    for workload in ("decode", "decode_total"):
-        assert {file.name for file in (folder / workload).glob("*.png")} == {"time.png", "state.png"}
 
 
 COMPILED = """
@@ -100,7 +94,7 @@ report: {tables: [summary, fidelity, numerics], plots: [fidelity, numerics]}
 
 
 def test_fidelity_and_numerics_are_measured_and_reported_with_failures_as_rows(here: Run, suite: Write, only_run: Find) -> None:
-    done = fine(here("run", suite(SCORED)))
+    fine(here("run", suite(SCORED)))
     table = pd.read_csv(only_run() / "table.csv").fillna({"params": ""})
     assert table.groupby(["workload", "method"])["status"].agg(lambda found: " ".join(sorted(set(found)))).to_dict() == {
         # fidelity is of the definition, and so not of bfloat16
@@ -125,9 +119,6 @@ def test_fidelity_and_numerics_are_measured_and_reported_with_failures_as_rows(h
     for method in ("linear.chunked", "plain:Plain"):
         many, few = (rows["numerics", method, "", dtype]["rounding"] for dtype in ("float32", "bfloat16"))
         assert 0 < many < 1e-6 < 1e-4 < few < 0.02
-    said = " ".join(done.stdout.split())
-    assert "output error, mean of replicates" in said
-    assert "rounding, mean of replicates" in said
     for kind in ("fidelity", "numerics"):
         names = {f"{kind}.{form}" for form in ("png", "svg", "pdf", "txt")}
         assert {file.name for file in (only_run() / kind).iterdir()} == names

@@ -117,9 +117,6 @@ def test_show_draws_and_says_where(run: Run, tmp_path: Path, monkeypatch: pytest
     ("method", "params"),
     [
         ("softmax.naive", {}),
-        ("softmax.flex", {}),
-        ("linear.full", {}),
-        ("linear.cuda", {}),
         ("linear.chunked", {"feature_map": "favor", "features": 8}),
         ("lsh.reformer_pytorch", {"bucket_size": 4, "rounds": 2}),
     ],

@@ -56,11 +56,9 @@ TWO = (cell_of(), cell_of(N=32))
         (TWO[:1], {"method": "linear"}, r"method='linear': not among the methods; .*there are: softmax.sdpa"),
         (TWO, {}, "choose one by --task and --N: copy with N=16 and 2 layers; copy with N=32 and 2 layers"),
         (TWO, {"task": "recall"}, "no such training of softmax.sdpa; there are: copy with N=16"),
-        (TWO, {"N": 32}, "replicate 0 was not trained"),
         (TWO[:1], {"replicate": 7}, r"-7.safetensors is not there: replicate 7 was not trained"),
         (TWO[:1], {"out": Path("recorded.bin")}, r"must end in .safetensors"),
     ],
-    ids=["nothing trained", "no such method", "several", "no such task", "no weights", "no such replicate", "no such form"],
 )
 def test_what_cannot_be_recorded_is_said(asked: Any, cells: Sequence[Cell], options: dict[str, Any], says: str) -> None:
     with pytest.raises(attnbench.UsageError, match=says):

@@ -38,11 +38,7 @@ def used_by(arguments: list[str], out: Path) -> resource.struct_rusage:
 
 
 # what a worker on a CPU says beside fifty samples
-FACTS: dict[str, Scalar | None] = {
-    **{"clock": "wall", "stop": "budget", "warmup_calls": 20, "loop_seconds": 0.4964159409937565, "batch": 3, "threads": 2},
-    **{"deterministic": False, "others_percent": 0.145, "load_1min": 1.697265625, "steal_percent": 0.0},
-    **{"cgroup_throttled": None, "governor": None},
-}
+FACTS: dict[str, Scalar | None] = {f"fact_{i}": 0.4964159409937565 for i in range(11)}
 COUNTERS = {
     **{f"counter_{i}": Counter(bytes=None, source="torch's CUDA allocator", reason="this cell ran on a CPU") for i in range(9)},
     "torch_profiler_peak": Counter(bytes=2**26, source="running sum of the memory events of torch's profiler"),

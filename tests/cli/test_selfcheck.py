@@ -6,7 +6,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -14,24 +14,23 @@ import pytest
 
 from attnbench.cli.app import app
 from attnbench.cli.terminal import Interrupted
-from attnbench.schema.errand import Description, Inquiry, Job, Pass, Prospect, Surroundings, Survey
+from attnbench.schema.errand import Answer, Description, Errand, Inquiry, Job, Pass, Prospect, Surroundings, Survey
 from attnbench.schema.errors import UsageError
 from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.store.cache import known_noise_floor
 from attnbench.store.run_folder import RunFolder
 from tests.cli.conftest import Find, Run, fine
+from tests.schedule.played import FakeWorker
 
 Check = Callable[[str], str]
 FILES = {"run.json", "plan.json", "records.jsonl", "selfcheck.json", "selfcheck.md", "selfcheck.png", "selfcheck.svg"}
 
 
 @dataclass
-class Machine:
+class Machine(FakeWorker):
     """One method whose processes vary by 2 %."""
 
-    jobs: list[Job] = field(default_factory=list)
     interrupt_at: int | None = None
-    failing: bool = False
     version: str = "1"
 
     def __call__(self, *_: object) -> Self:
@@ -39,14 +38,7 @@ class Machine:
 
     def close(self) -> None: ...
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def ask(
-        self, errand: Job | Inquiry | Survey, timeout: float
-    ) -> tuple[Measured | Failed | Description | Surroundings, float]:
+    def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
         if isinstance(errand, Survey):
             return Surroundings(device="cpu", facts={"threads": 1}, memory_bytes=10**9, roof={}), 0.1
         if isinstance(errand, Inquiry):
@@ -56,17 +48,18 @@ class Machine:
         if len(self.jobs) == self.interrupt_at:
             self.interrupt_at = None
             raise Interrupted(signal.SIGINT)
-        self.jobs.append(errand)
-        if self.failing:
-            return Failed(status=Status.ERROR, reason="it raises"), 0.1
-        wobble = math.exp(random.Random(errand.replicate).gauss(0, 0.02))
-        seconds = 5e-3 * wobble * (1 + float(errand.cell.params.get("share", 0)))
-        return Measured(samples={"time": Series(unit="s", values=(seconds,))}, facts={"warmup_calls": 3}), 0.1
+        return super().ask(errand, timeout)
+
+
+def measured(job: Job) -> Measured:
+    wobble = math.exp(random.Random(job.replicate).gauss(0, 0.02))
+    seconds = 5e-3 * wobble * (1 + float(job.cell.params.get("share", 0)))
+    return Measured(samples={"time": Series(unit="s", values=(seconds,))}, facts={"warmup_calls": 3})
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
-    machine = Machine()
+    machine = Machine(measured)
     monkeypatch.setattr("attnbench.places.station.Isolation", machine)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     # nothing is measured, and nobody waits for a machine that measures
@@ -167,7 +160,7 @@ def test_a_slow_down_made_on_purpose_is_measured_on_one_side_and_found(run: Chec
 
 
 def test_a_method_that_fails_is_tried_once_and_said(run: Check, machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
-    machine.failing = True
+    machine.answer = lambda _: Failed(status=Status.ERROR, reason="it raises")
     with pytest.raises(SystemExit) as ended:
         run("--verdicts 4")
     assert ended.value.code == 1
