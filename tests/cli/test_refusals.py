@@ -87,9 +87,12 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("show math:nothing", "math has no 'nothing'; it has no attention: subclass attnbench.api.Attention"),
         ("show math:pi", "math:pi is not an attention: subclass attnbench.api.Attention"),
         ("show import_needs:Method", "import_needs:Method cannot be imported"),
+        ("show faulty:NeedsAPackage", "pip install 'a-package-that-nobody-has>=2'"),
         ("show no.such.method --out a.pdf", "a picture is .png or .svg"),
+        ("show linear.chunked --param chunk=x", "chunk='x'"),
         # searches
         ("maxlen softmax.spda", "softmax.spda: neither a suite nor a method; did you mean 'softmax.sdpa'"),
+        ("maxlen nobody:Knows", "nobody:Knows: there is no module 'nobody', here or installed"),
         ("maxlen quick scaling", "at most one suite"),
         ("maxlen quick --method linear.chunky", "--method linear.chunky: no such method; did you mean 'linear.chunked'"),
         ("maxlen quick --out x.png", "--out x.png: the name must end in one of .md, .tex, .csv"),
@@ -111,6 +114,7 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         # selfcheck
         ("selfcheck --method softmax.spda", "did you mean 'softmax.sdpa'"),
         ("selfcheck --method linear.chunked", "--method linear.chunked: unsupported: it is causal only"),
+        ("selfcheck --method import_raises:Method", "--method import_raises:Method: error:"),
         ("selfcheck --seconds 1e10", "--seconds 10000000000.0: input should be less than or equal to 172800"),
         ("selfcheck --verdicts 100000 --replicates 1000", "that is 200,000,000 processes; at most 1,000,000"),
         ("selfcheck --inject=-3%", "--inject -3%: write a share"),
@@ -139,6 +143,7 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("trend results --fail-on anything", "--fail-on anything: write --fail-on regression"),
         ("history list nonsense://x", "nonsense:// is no place for a history"),
         ("published nowhere", "nowhere: no such folder; name run folders, or a folder of them, as results"),
+        ("published empty", "empty holds no run that can be read; name run folders, or a folder of them, as results"),
         ("published --out page.pdf", "--out page.pdf: the name must end in one of .md"),
         ("published --out empty/../file/x.md", "--out empty/../file/x.md: "),
         ("report nothing --out page.pdf", "its name must end in .html"),
