@@ -16,30 +16,28 @@ CUDA is out of memory: oom_device, and no number, never 0
     report/test_frame.py::test_a_failed_row_has_a_reason_and_no_number
 the kernel kills for lack of memory: oom_host where it counted one, else crashed (signal 9)
     worker/test_isolate.py::test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean
-    worker/test_isolate.py::test_a_kill_is_out_of_memory_only_where_the_kernel_counted_one
+    worker/test_isolate.py::test_a_kill_is_out_of_memory_only_where_the_kernel_counted_one_or_cpp_says_so
 MemoryError, and torch's own RuntimeError on a CPU: oom_host
     worker/test_isolate.py::test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean
     cli/test_run.py::test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other
-    worker/test_isolate.py::test_a_failed_cpp_allocation_is_out_of_memory
+    worker/test_isolate.py::test_a_kill_is_out_of_memory_only_where_the_kernel_counted_one_or_cpp_says_so
     worker/test_confine.py::test_a_cell_gets_what_it_is_allowed_beside_what_its_process_holds
 a segmentation fault, an abort: crashed, with the last lines of the traceback
     worker/test_isolate.py::test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean
-    worker/test_isolate.py::test_a_crash_keeps_the_last_lines_of_the_traceback
-    worker/test_isolate.py::test_a_fresh_child_that_crashes_has_the_same_status
+    worker/test_isolate.py::test_a_server_that_cannot_start_warm_falls_back_to_fresh_interpreters
 an illegal access of CUDA, which spoils its process: that is replaced, the next cell is clean
     worker/test_isolate.py::test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean
-    worker/test_isolate.py::test_every_errand_has_a_process_of_its_own
-    worker/test_confine.py::test_another_error_of_a_gpu_is_an_error
+    worker/test_isolate.py::test_every_errand_has_a_process_of_its_own_forked_from_a_server_of_one_thread
+    worker/test_confine.py::test_a_gpu_that_is_full_is_out_of_memory_whoever_asked_for_more
 a hang that ignores SIGTERM and forks: all of its processes end in time
-    worker/test_isolate.py::test_a_hang_that_ignores_sigterm_ends_with_all_that_it_started
+    worker/test_isolate.py::test_a_hang_times_out_shows_where_and_ends_with_all_that_it_started_whatever_it_ignores
     worker/test_isolate.py::test_processes_that_a_method_leaves_behind_are_ended_and_its_times_do_not_count
 the runner is killed with -9: its children die too, and the run goes on with no cell twice
     cli/test_run.py::test_a_second_run_is_refused_and_names_the_first
     schedule/test_rounds.py::test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed_one_none_twice
     cli/test_run.py::test_runs_under_random_faults_end_whole_and_with_the_numbers_of_undisturbed_ones
 the server or a child of it is killed: the cell in hand has its record, and the others go on
-    worker/test_isolate.py::test_an_errand_finds_a_new_server_where_the_old_one_was_killed_between_two
-    worker/test_isolate.py::test_a_child_dies_with_its_server
+    worker/test_isolate.py::test_a_child_dies_with_its_server_and_the_next_errand_finds_a_new_one
     cli/test_run.py::test_runs_under_random_faults_end_whole_and_with_the_numbers_of_undisturbed_ones
 what a killed process leaves among temporary files is removed with the next
     store/test_lock.py::test_what_a_killed_process_left_is_removed_with_the_next_and_what_a_living_one_uses_stays
@@ -78,27 +76,25 @@ the clock jumps: durations do not
 NVML is missing, does not fit its driver, or loses the GPU: n/a with the reason
     measure/test_nvml.py::test_a_missing_package_and_a_silent_driver_are_said_in_words
     measure/test_nvml.py::test_a_device_that_is_lost_before_the_call_is_unavailable_and_during_it_gives_no_numbers_but_the_reason
-    workloads/test_footprint.py::test_without_nvml_its_counters_have_the_reason
-    workloads/test_footprint.py::test_a_gpu_that_is_lost_leaves_its_counters_empty
+    workloads/test_footprint.py::test_what_nvml_does_not_tell_is_empty_with_the_reason
 NVML knows no memory of a process, says 0, or tells another's process id: flagged or n/a, never 0
     measure/test_nvml.py::test_the_memory_of_this_process_is_a_number_or_none_but_never_zero_and_others_are_counted_without_it
     measure/test_nvml.py::test_a_hidden_process_has_no_number_but_a_reason_and_the_device_delta_is_flagged
-    workloads/test_footprint.py::test_a_process_that_nvml_hides_falls_back_to_the_flagged_delta
+    workloads/test_footprint.py::test_what_nvml_does_not_tell_is_empty_with_the_reason
 a dtype, a width or a device that a method does not have: unsupported, apart from what failed
     worker/test_isolate.py::test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean
     cli/test_run.py::test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other
     schedule/test_rounds.py::test_a_refused_cell_and_one_that_cannot_fit_its_budget_by_the_roof_are_rows_and_not_started
     worker/test_isolate.py::test_a_survey_of_a_device_that_is_not_there_says_so
 a plugin raises, exits or hangs at import, prints 100 MB, changes folder or environment: only its own cells fail
-    worker/test_isolate.py::test_a_module_that_goes_wrong_at_import_costs_only_its_own_errand
-    worker/test_isolate.py::test_a_module_that_hangs_at_import_times_out_and_shows_where
+    worker/test_isolate.py::test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean
+    worker/test_isolate.py::test_a_hang_times_out_shows_where_and_ends_with_all_that_it_started_whatever_it_ignores
     worker/test_isolate.py::test_a_method_that_prints_100_megabytes_is_measured_and_its_last_64_kibibytes_are_kept
-    worker/test_isolate.py::test_a_method_that_changes_the_world_changes_only_its_own
     cli/test_doors.py::test_methods_still_lists_the_others_where_one_cannot_be_imported
     cli/test_run.py::test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other
 a plugin gives NaN, a wrong shape or wrong values, or sees the future: incorrect, and not ranked
     cli/test_run.py::test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other
-    workloads/test_check.py::test_one_nan_is_incorrect
+    workloads/test_check.py::test_one_nan_is_too_many_a_reference_that_overflows_excuses_no_infinity_and_one_that_is_zero_no_number
     workloads/test_check.py::test_a_wrong_shape_is_incorrect_and_names_both
     workloads/test_check.py::test_wrong_values_are_incorrect
     workloads/test_check.py::test_a_causal_call_that_sees_the_future_is_incorrect
