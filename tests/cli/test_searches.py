@@ -66,9 +66,10 @@ MEASURE = ("--of", "lengths:Level", "--over", "lengths:Steep", "--measure")
 
 
 @pytest.mark.slow
-def test_where_a_condition_leaves_no_cell_of_the_next_length_the_search_ends(here: Run, suite: Write) -> None:
+def test_where_a_condition_leaves_no_cell_of_the_next_length_the_search_ends(here: Run, suite: Write, only_run: Find) -> None:
     apart = re.sub(r'"(lengths:\w+)"', r'{name: "\1", when: N <= 128 or N >= 1024}', MEETING)
     fine(here("crossover", suite(apart), *MEASURE, "--replicates", "2"))
+    assert {cell.problem.N for cell in RunFolder(only_run()).info().cells} == {128, 1024}
 
 
 @pytest.mark.slow
