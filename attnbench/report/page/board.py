@@ -146,7 +146,7 @@ def _left_over(findings: Findings) -> list[Section]:
 
 
 def telling(group: Group) -> tuple[str, ...]:
-    """Return the labels that are drawn at first: all where they are few, else the baseline and those of least time.
+    """Return the labels that are drawn at first: all where they are few, else the baseline, those of least time, and others.
 
     The time is that at the longest length at which the most methods have numbers, in the first run that has any.
     """
@@ -157,8 +157,8 @@ def telling(group: Group) -> tuple[str, ...]:
         return group.labels[:MOST]
     cells = section.ok_at(section.common_length)
     times = {label: s.time.value for label, s in cells.items() if s.time is not None}
-    wanted = [label for label in (baseline(section), *sorted(times, key=lambda label: times[label])) if label]
-    chosen = set(list(dict.fromkeys(wanted or list(cells)))[:MOST])
+    wanted = filter(None, (baseline(section), *sorted(times, key=lambda label: times[label]), *cells))
+    chosen = set(list(dict.fromkeys(wanted))[:MOST])
     return tuple(label for label in group.labels if label in chosen)
 
 

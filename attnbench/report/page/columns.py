@@ -68,10 +68,14 @@ def columns(board: Board) -> list[Column]:
     """Return a column for every figure of the vocabulary that some cell has."""
     found = []
     for known in zip(*(findings.figures for findings in board.runs), strict=True):
-        for number, about in enumerate(dict.fromkeys(each.about for each in known), 1):
-            own = tuple(each if each.about == about else None for each in known)
-            found.append(Column(board, f"{known[0].name}{f'_{number}' if number > 1 else ''}", own))
-    return [column for column in found if any(column.estimates)]
+        number = 0
+        for about in dict.fromkeys(each.about for each in known):
+            key = f"{known[0].name}{f'_{number + 1}' if number else ''}"
+            column = Column(board, key, tuple(each if each.about == about else None for each in known))
+            if any(column.estimates):
+                found.append(column)
+                number += 1
+    return found
 
 
 def pairs(board: Board, found: Sequence[Column]) -> list[dict[str, Any]]:

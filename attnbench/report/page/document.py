@@ -9,6 +9,7 @@ from importlib import resources
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from attnbench.analyze.quantities import Center
 from attnbench.report.conditions import measured, short_machine
 from attnbench.report.findings import Findings
 from attnbench.report.headline import headline
@@ -68,6 +69,7 @@ def page(runs: Sequence[Findings], home: str | None = None) -> str:
         "groups": [_group(board, number, notes) for number in range(len(board.groups))],
         "published": [_shown(board, run, table) for run, table in published],
         "has_loss": any(each["fronts"] for each in data["pairs"]),
+        "has_quality": any(column.quantity.center is Center.SUMS for column in found),
         "has_roof": bool(data["roofline"]["rate"]),
         "cells": every_cell,
         "count": len(board.places),

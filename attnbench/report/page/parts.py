@@ -82,7 +82,7 @@ def _identity(board: Board, place: Place) -> dict[str, str]:
         "mask": section.mask,
         "conditions": section.conditions,
         "N": f"{summary.cell.problem.N:,}",
-        "B": "max" if unknown else f"{summary.B:,}",
+        "B": "max" if unknown else str(summary.B),
         "status": short(summary.status),
     }
 

@@ -133,10 +133,19 @@ def _learning(board: Board) -> list[Json]:
 
 
 def rounded(values: Iterable[float | None]) -> list[float | None]:
-    """Round numbers to six digits, finer than any screen; return None for what is no finite number, which JSON cannot say."""
-    finite = (value if value is not None and math.isfinite(value) else None for value in values)
-    short_ = [None if value is None else float(f"{value:.6g}") for value in finite]
-    return [int(value) if value is not None and value.is_integer() and abs(value) < 2**53 else value for value in short_]
+    """Round to six digits, finer than any screen, what is no whole number; return None for what JSON cannot say.
+
+    Whole numbers, as bytes, are copied from the page as they are.
+    """
+
+    def short_(value: float | None) -> float | None:
+        if value is None or not math.isfinite(value):
+            return None
+        if not float(value).is_integer():
+            value = float(f"{value:.6g}")
+        return int(value) if float(value).is_integer() and abs(value) < 2**53 else value
+
+    return list(map(short_, values))
 
 
 def variables(looks: Iterable[Look]) -> str:

@@ -26,6 +26,7 @@ from attnbench.schema.training import Task, Training
 from attnbench.suite.load import load
 from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import found
+from tests.report.figures.conftest import recorded
 from tests.report.page.reading import data, parsed, read
 
 
@@ -119,14 +120,31 @@ def test_memory_that_was_counted_differently_is_never_mixed(small: Synthetic) ->
     quantities = {quantity["key"]: quantity for quantity in read(first, Findings.over(first.run, kept)).data["quantities"]}
     assert quantities["memory"]["titles"] == ["memory per sample (host_rss_peak)"]
     assert quantities["memory_2"]["titles"] == ["memory per sample (torch_profiler_peak)"]
+    # a kind that no cell has takes no name from another
+    none = Findings.over(first.run, [replace(each, memory=replace(each.memory, counters={})) for each in first.summaries])
+    keys = [quantity["key"] for quantity in read(none, first).data["quantities"]]
+    assert "memory" in keys
+    assert "memory_2" not in keys
 
 
 def test_a_page_of_many_methods_begins_with_the_telling_ones() -> None:
-    laws = [Law("softmax.sdpa", 1.0, 2.0), *(Law(f"made.up_{i}", 1e-3 * (i + 1), 1.0) for i in range(40))]
+    laws = [Law("softmax.sdpa", 1.0, 2.0), *(Law(f"linear.up_{i}", 1e-3 * (i + 1), 1.0) for i in range(40))]
     made = Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FORWARD,), replicates=1)
     data = read(found(made)).data
     names = [data["methods"][number]["name"] for number in data["groups"][0]["first"]]
-    assert names == ["softmax.sdpa", *(f"made.up_{i}" for i in range(7))]
+    assert names == ["softmax.sdpa", *(f"linear.up_{i}" for i in range(7))]
+    # and as many of them where nothing was timed
+    scored = replace(made, workloads=(Workload.FIDELITY,))
+    assert len(read(Findings.of(*recorded(scored))).data["groups"][0]["first"]) == len(names)
+
+
+def test_quality_without_a_cost_is_not_said_to_be_missing() -> None:
+    run, records = recorded(Synthetic(lengths=(512,), causal=(True,), workloads=(Workload.FIDELITY,)))
+    assert (
+        "Quality was measured here, and no cost beside it"
+        in read(Findings.of(run.model_copy(update={"costs": {}}), records)).text
+    )
+    assert "nothing was timed here" in read(Findings.of(run, records)).text
 
 
 # pieces of it

@@ -1,6 +1,7 @@
 """The numbers of a page: which cells are shown in one view, what the script must not compute, and that it is inert."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from attnbench.report.drawing.images import contrast, on_dark
 from attnbench.report.drawing.style import looks
 from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board
-from attnbench.report.page.payload import corners, dumps, variable, variables
+from attnbench.report.page.payload import corners, dumps, rounded, variable, variables
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.training import Task, Training
 from tests.report.conftest import Law, Synthetic
@@ -89,6 +90,11 @@ def test_a_cell_that_fits_into_no_section_is_shown_all_the_same(decoding: Synthe
 
 
 # JSON within HTML
+
+
+def test_numbers_have_six_digits_and_whole_ones_all_of_theirs() -> None:
+    given = (67_108_864.0, 11_744_051, 0.123456789, 1234.56789, 0.0, math.nan, math.inf, None)
+    assert rounded(given) == [67_108_864, 11_744_051, 0.123457, 1234.57, 0, None, None, None]
 
 
 def test_what_is_no_number_is_refused() -> None:

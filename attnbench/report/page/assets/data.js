@@ -74,5 +74,5 @@ function said(value, unit, scale) {
   const known = DATA.units[unit];
   const [size, word] = scale ?? known.find((each) => Math.abs(value) >= each[0] * (1 - 1e-9)) ?? known[known.length - 1];
   const digits = String(Number((value / size).toPrecision(6)));
-  return /^(%|[kMG]?\/s)$/.test(word) ? `${digits}${word}` : `${digits} ${word}`.trim();
+  return /^[%×]$/.test(word) ? `${digits}${word}` : `${digits} ${word}`.trim();
 }

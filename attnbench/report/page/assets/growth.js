@@ -45,7 +45,7 @@ function lengthCurves() {
     scale: view.y,
     level: null,
     marked: Number.POSITIVE_INFINITY,
-    nothing: "None of the chosen methods has a number here.",
+    nothing: `None of the chosen methods has a number ${view.y === "log" ? "above 0 here; on a linear axis 0 has a place" : "here"}.`,
     about: `${title} against length`,
     lines: (runs) =>
       linesAmong(runs, (cells) =>
@@ -193,7 +193,7 @@ function growthPanel(curves, runs, span, width) {
   const where = learns() ? "" : `, ${group.workload}, ${group.mask}, ${group.conditions}`;
   return charted({
     caption: `${curves.title}${name}`,
-    words: `${curves.about}: ${lines.length} methods${where}${name}.`,
+    words: `${curves.about}: ${new Set(lines.map((line) => line.method)).size} methods${where}${name}.`,
     width,
     height,
     right: beside ? (1.6 + beside * 0.45) * em() : 0,
