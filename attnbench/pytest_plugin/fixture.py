@@ -18,7 +18,7 @@ from attnbench.measure.loop import steady
 from attnbench.measure.process_state import ProcessState
 from attnbench.pytest_plugin.given import Built, named
 from attnbench.pytest_plugin.session import Session, Timer, option
-from attnbench.schema.cell import Allocator, Cell, draw_seed
+from attnbench.schema.cell import NEW_TOKENS, Allocator, Cell, Workload, draw_seed
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.outcome import Failed, Outcome, Status
 from attnbench.version import __version__
@@ -50,11 +50,13 @@ class AttentionBenchmark:
         device: str = "auto",
         clock: str = "default",
         matmul_precision: str = "highest",
+        new_tokens: int | None = None,
         **given: Scalar,
     ) -> object:
         """Time a method, given by its name, its class, or an object that is already built; return the result of one call.
 
-        `given` are fields of the problem (B, H, N, D, M, kv_heads, dtype, causal, padding) and the method's own parameters.
+        `given` are fields of the problem (B, H, N, D, M, kv_heads, dtype, causal, padding) and the method's own parameters;
+        `new_tokens` those that the workload verify attends at once, 8 unless told.
         The test is skipped, in the method's own words, where the method refuses or lacks a package, and fails where the
         method is not equal to its own reference. Raises TypeError and ValueError for bad arguments, and whatever the method
         raises.
@@ -68,6 +70,9 @@ class AttentionBenchmark:
             raise TypeError(f"an attention that is already built has its problem and parameters: leave out {', '.join(given)}")
         else:
             problem = method.problem
+        if new_tokens is not None and workload != Workload.VERIFY:
+            raise ValueError(f"new_tokens={new_tokens}: only the workload verify has new tokens, not {workload}")
+        verified = {"new_tokens": NEW_TOKENS if new_tokens is None else new_tokens} if workload == Workload.VERIFY else {}
         with named(method) as name:
             cell = Cell.model_validate(
                 {
@@ -80,6 +85,7 @@ class AttentionBenchmark:
                     "allocator": Allocator.SYSTEM,
                     "matmul_precision": matmul_precision,
                     "clock": clock,
+                    **verified,
                 }
             )
             _insist_on_what_can_be_timed(cell)
@@ -133,6 +139,7 @@ class AttentionBenchmark:
             matmul_precision=cell.matmul_precision.value,
             allocator=cell.allocator.value,
             attnbench=__version__,
+            **({"new_tokens": cell.new_tokens} if cell.workload is Workload.VERIFY else {}),
             **devices.facts(cell.device),
         )
         if not self.benchmark.enabled:
@@ -216,10 +223,11 @@ class AttentionBenchmark:
 
 @contextmanager
 def as_it_was(device: str) -> Iterator[None]:
-    """Restore what a workload sets for its whole process: gradients, matmul precision, random state and current GPU."""
+    """Restore what a workload sets for its whole process: gradients, matmul precision, random state, GPU and stream."""
     gradients, precision = torch.is_grad_enabled(), torch.get_float32_matmul_precision()
     gpu = torch.device(device) if device.startswith("cuda") else None
-    here = nullcontext() if gpu is None else torch.cuda.device(gpu)
+    # some clocks leave the default stream; with a stream its device is restored too
+    here = nullcontext() if gpu is None else torch.cuda.stream(torch.cuda.current_stream(gpu))
     with torch.random.fork_rng(devices=[] if gpu is None else [gpu.index]), here:
         try:
             yield
@@ -235,6 +243,7 @@ def _group(cell: Cell) -> str:
     sizes |= {"kv_heads": p.kv_heads} if p.kv_heads != p.H else {}
     sizes |= {"M": p.M} if p.M != p.D else {}
     padding = [f"padding={p.padding:g}"] if p.padding else []
+    sizes |= {"new_tokens": cell.new_tokens} if cell.workload is Workload.VERIFY else {}
     shape = [f"{name}={size}" for name, size in sizes.items()]
     return " ".join([cell.workload, p.mask, p.dtype, *shape, *padding, cell.device])
 

@@ -98,13 +98,24 @@ class Wrong(Mine):
         ("plain:Plain", {"M": 8}, [(1, 2, 128, 8)]),
         ("plain:Plain", {"workload": "forward_backward", "M": 8}, [(1, 2, 128, width) for width in (8, 16, 16, 8)]),
         ("tokens:Cached", {"workload": "decode", "causal": True}, [(1, 2, 1, 16)]),
+        ("tokens:Cached", {"workload": "verify", "causal": True}, [(1, 2, 8, 16)]),
+        ("tokens:Cached", {"workload": "verify", "new_tokens": 4, "causal": True}, [(1, 2, 4, 16)]),
         # no entry point and no name in a module lead to it
         (type("Local", (Mine,), {}), {}, [(1, 2, 128, 16)]),
         (build("linear.chunked", Problem(N=96, H=2, D=8, causal=True), chunk=32), {}, [(1, 2, 96, 8)]),
         # too long to check, but for what defines its rows
         (build("softmax.sdpa", Problem(N=16384, H=1, D=1, causal=True)), {}, [(1, 1, 16384, 1)]),
     ],
-    ids=["output", "output and gradients", "one token more", "class made anywhere", "object of ours", "long object of ours"],
+    ids=[
+        "output",
+        "output and gradients",
+        "one token more",
+        "eight tokens more",
+        "four tokens more",
+        "class made anywhere",
+        "object of ours",
+        "long object of ours",
+    ],
 )
 def test_it_gives_what_a_call_gives(call: Call, method: Any, given: dict[str, Any], shapes: list[tuple[int, ...]]) -> None:
     found = call(method, **given)
@@ -131,6 +142,8 @@ def test_parameters_reach_the_method_which_may_be_a_class(
         ("plain:Plain", {"workload": "train"}, ValueError, "train needs a model around the attention"),
         ("plain:Plain", {"workload": "generate"}, ValueError, "generate needs a model around the attention"),
         ("plain:Plain", {"device": "mps"}, ValueError, "no clock for the device 'mps'"),
+        ("plain:Plain", {"new_tokens": 4}, ValueError, "only the workload verify has new tokens, not forward"),
+        ("tokens:Cached", {"workload": "verify", "new_tokens": 0}, ValueError, "greater than or equal to 1"),
         ("plain:Plain", {"N": 0}, ValueError, "greater than or equal to 1"),
         ("plain:Plain", {"workload": "sideways"}, ValueError, "Input should be 'forward'"),
         ("plain:Plain", {"clock": "cold"}, ValueError, "a CPU has no 'cold' clock"),
