@@ -114,9 +114,11 @@ class CellSummary:
 
     @property
     def tokens(self) -> int:
-        """Tokens that come out of one call."""
-        new = self.cell.workload in {Workload.DECODE, Workload.VERIFY, Workload.MODEL_DECODE}
-        return self.B * (self.cell.new_tokens if new else self.cell.problem.N)
+        """Tokens that go into one call, or of decoding those that come out of it; padding is none."""
+        if self.cell.workload in {Workload.DECODE, Workload.VERIFY, Workload.MODEL_DECODE}:
+            return self.B * self.cell.new_tokens
+        problem = self.cell.problem
+        return sum(problem.model_copy(update={"B": self.B}).lengths) if problem.padding else self.B * problem.N
 
     def fact(self, name: str) -> str:
         """A recorded fact in words; empty where there is none."""
@@ -175,7 +177,10 @@ class _Gathered:
         job, failed = record.job, record.outcome if isinstance(record.outcome, Failed) else None
         self.environments[record.environment] = None
         if job.phase is Pass.FIT or record.too_large:
-            if failed and failed.status is not Status.INTERRUPTED:
+            if failed is None:
+                # what failed by chance was tried again
+                self.trials.pop(job.B or 1, None)
+            elif failed.status is not Status.INTERRUPTED:
                 self.trials[job.B or 1] = failed.status
             if failed and record.too_large:
                 reason = f"B={job.B} fitted, and ran out of memory when it was measured; no smaller one has been measured"

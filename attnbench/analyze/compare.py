@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import MainCounter
+from attnbench.analyze.points import UNFINISHED
 from attnbench.analyze.quantities import Quantity, Unit
 from attnbench.analyze.verdict import LEVEL, MARGIN, Ratio, Verdict, judge, ratio
 
@@ -117,14 +118,8 @@ def _compared(pair: Pair, terms: Terms, figures: Figures) -> Comparison:
     if old is None or new is None:
         absent = f"no such cell on the {'old' if old is None else 'new'} side"
         return Comparison(pair, Verdict.ABSENT, reason="no baseline has a number here" if terms.of_methods else absent)
-    if not (old.ok and new.ok) and terms.of_methods:
-        verdict = Verdict.FAILS if old.ok else Verdict.RUNS if new.ok else Verdict.ABSENT
-        sides = (("the baseline", old), ("the method", new))
-        why = "; ".join(f"{name} has no number ({_words(side)})" for name, side in sides if not side.ok)
-        return Comparison(pair, verdict, reason=why)
     if not (old.ok and new.ok):
-        verdict = Verdict.LOST if old.ok else Verdict.GAINED if new.ok else Verdict.ABSENT
-        return Comparison(pair, verdict, reason=f"before, {_words(old)}" if new.ok else _words(new))
+        return _without_number(pair, old, new, of_methods=terms.of_methods)
     quantity, ours, theirs = figures.new, figures.new.values(new), figures.old.values(old)
     if not ours or not theirs:
         return Comparison(pair, Verdict.ABSENT, reason=f"no {quantity.title} was recorded")
@@ -139,6 +134,20 @@ def _compared(pair: Pair, terms: Terms, figures: Figures) -> Comparison:
     found = ratio(theirs, ours, paired=terms.paired)
     few = "one replicate a side: nothing is known of chance" if found.interval is None else ""
     return Comparison(pair, Verdict.UNCLEAR, found, reason=few)
+
+
+def _without_number(pair: Pair, old: CellSummary, new: CellSummary, *, of_methods: bool) -> Comparison:
+    """Judge a pair of which a side has no number: it fails, or nothing is known of it."""
+    sides = ("the baseline", "the method") if of_methods else ("the old side", "the new side")
+    if old.ok != new.ok and {old.status, new.status} & UNFINISHED:
+        return Comparison(pair, Verdict.UNCLEAR, reason=f"{sides[old.ok]} was not run")
+    if of_methods:
+        verdict = Verdict.FAILS if old.ok else Verdict.RUNS if new.ok else Verdict.ABSENT
+        named = zip(sides, (old, new), strict=True)
+        why = "; ".join(f"{name} has no number ({_words(side)})" for name, side in named if not side.ok)
+        return Comparison(pair, verdict, reason=why)
+    verdict = Verdict.LOST if old.ok else Verdict.GAINED if new.ok else Verdict.ABSENT
+    return Comparison(pair, verdict, reason=f"before, {_words(old)}" if new.ok else _words(new))
 
 
 def _words(summary: CellSummary) -> str:
@@ -204,8 +213,8 @@ def exit_of(comparisons: Sequence[Comparison]) -> Exit:
         return Exit.REGRESSION
     if any(map(is_lost, comparisons)):
         return Exit.LOST
-    judged = [c for c in comparisons if c.ratio is not None]
-    return Exit.UNCLEAR if not judged or any(c.verdict is Verdict.UNCLEAR for c in judged) else Exit.FINE
+    judged = any(c.ratio is not None for c in comparisons)
+    return Exit.UNCLEAR if not judged or any(c.verdict is Verdict.UNCLEAR for c in comparisons) else Exit.FINE
 
 
 def looks(most: int) -> list[int]:

@@ -8,6 +8,7 @@ from enum import Enum, auto
 
 from attnbench.analyze.cells import NOT_RUN, CellSummary
 from attnbench.analyze.main_counter import main_counter
+from attnbench.analyze.points import UNFINISHED
 from attnbench.analyze.quantities import MEMORY, TIME, Quantity, Unit
 from attnbench.analyze.scaling import exponent, fit_interval, slopes_by_replicate
 from attnbench.analyze.statistics import Interval, Spread, by_sums
@@ -23,7 +24,7 @@ BATCH = "batch"
 GROWTH, MEMORY_GROWTH, LONGEST = OVER_LENGTHS
 FEWEST = 3
 """Replicates from which on there is an interval: with two degrees of freedom a wide one (t = 4.30), and a right one."""
-_NEVER = frozenset({NOT_RUN, Status.UNSUPPORTED, Status.MISSING, Status.INTERRUPTED})
+_NEVER = UNFINISHED | {Status.UNSUPPORTED, Status.MISSING}
 """Statuses of what was not run."""
 _SHOWN = 3
 """Cells that are named where there are too many."""
@@ -130,13 +131,14 @@ def figure(ours: Ours, pinned: Mapping[str, Scalar], summaries: Sequence[CellSum
         raise NoFigureError(Lack.UNCLEAR, "no replicate has numbers of both sides")
     differences = [a / b if kind is Kind.RATIO else a - b for a, b in pairs]
     value, interval = _mean(differences, by_factors=kind is Kind.RATIO)
-    ends = [side.interval for side in (of, against) if side.interval and side.interval.kind is Spread.BAND]
-    if kind is Kind.RATIO and len(pairs) < FEWEST:
-        # each of two numbers that were searched for is known to lie between two others
-        interval = Interval(ends[0].low / ends[1].high, ends[0].high / ends[1].low, Spread.BAND) if len(ends) == 2 else None
+    exact = of.exact and against.exact
+    if kind is Kind.RATIO and ours.metric == BATCH:
+        # a number that was searched for is known to lie between two others
+        a, b = (side.interval or Interval(side.values[0], side.values[0], Spread.BAND) for side in (of, against))
+        interval = Interval(a.low / b.high, a.high / b.low, Spread.BAND)
     about = of.about if of.about == against.about else "; ".join(filter(None, (of.about, f"the other: {against.about}")))
     unit = "×" if kind is Kind.RATIO else of.unit
-    return Figure(value, None if of.exact else interval, len(pairs), kind, ours.metric, unit, of.exact, about)
+    return Figure(value, None if exact else interval, len(pairs), kind, ours.metric, unit, exact, about)
 
 
 def _mean(values: Sequence[float], *, by_factors: bool) -> tuple[float, Interval | None]:
@@ -214,6 +216,8 @@ def _longest(series: Sequence[CellSummary]) -> _Reading:
     if not ran:
         raise _missing(series[0], _failure(series[0]))
     beyond = [s for s in series if ran[-1] < s.cell.problem.N]
+    if beyond and beyond[0].status in UNFINISHED:
+        raise _missing(beyond[0], _failure(beyond[0]))
     about = f"beyond it {beyond[0].status}" if beyond else "no longer one was tried"
     return _Reading({0: float(ran[-1])}, "tokens", about, exact=True)
 

@@ -307,7 +307,7 @@ _TIMES = (
         "tokens per second",
         Unit.TOKENS,
         lambda cell: cell.tokens / cell.B,
-        "Tokens per second: those that go in, or of decoding those that come out, over the time.",
+        "Tokens per second: those that go in, without padding, or of decoding those that come out, over the time.",
         "makes more tokens per second than",
     ),
     _rate(

@@ -83,7 +83,7 @@ def sections_of(run: RunInfo, summaries: Sequence[CellSummary]) -> list[Section]
 
 
 def sections(summaries: Sequence[CellSummary], axes: Axes, devices: Mapping[str, str] | None = None) -> list[Section]:
-    """Return all sections of these cells, in the order in which the suite names workloads, masks and conditions.
+    """Return all sections of these cells, by workload, causal ones first, and then in the order of the suite.
 
     Where a run was measured on unlike devices, `devices` has their names by the digests of their environments, its own first:
     cells of one are never put beside those of another.
@@ -114,10 +114,12 @@ def _by_batch(summaries: Sequence[CellSummary], axes: Axes) -> list[tuple[str, S
     """Return the cells by the rule by which B follows from N, each with its name: one a section; a single one needs no name."""
     if len(axes.B) > 1 or "max" in axes.B:
         batches = [("max" if s.cell.batch is Batch.LARGEST else s.cell.problem.B, s) for s in summaries]
-        return [("largest B that fits" if B == "max" else f"B={B}", [s for own, s in batches if own == B]) for B in axes.B]
+        every = dict.fromkeys(axes.B)
+        return [("largest B that fits" if B == "max" else f"B={B}", [s for own, s in batches if own == B]) for B in every]
     if len(axes.tokens) > 1:
         return [
-            (f"tokens={n}", [s for s in summaries if max(1, n // s.cell.problem.N) == s.cell.problem.B]) for n in axes.tokens
+            (f"tokens={n}", [s for s in summaries if max(1, n // s.cell.problem.N) == s.cell.problem.B])
+            for n in dict.fromkeys(axes.tokens)
         ]
     return [("", summaries)]
 

@@ -71,21 +71,31 @@ class Trend:
         return bool(self.track.failures[-1] >= 0)
 
     @property
+    def silent(self) -> bool:
+        """Whether the newest run has no number that can be compared."""
+        return not len(self.used) or self.used[-1] != len(self.track.values) - 1
+
+    @property
     def state(self) -> Verdict:
-        """The last turn that was asked for; without one ABSENT where the newest run has no number, UNCLEAR, or SAME.
+        """LOST; ABSENT where the newest run has no number; the last turn that was asked for; without one UNCLEAR or SAME.
 
         UNCLEAR is a series whose noise, or whose few runs, could hide a change of the margin.
         """
-        if self.turns:
-            return self.turns[-1].verdict
-        if self.failing or not len(self.used):
+        last = self.turns[-1].verdict if self.turns else None
+        if self.silent and last is not Verdict.LOST:
             return Verdict.ABSENT
-        return Verdict.SAME if self.smallest <= self.margin else Verdict.UNCLEAR
+        return last or (Verdict.SAME if self.smallest <= self.margin else Verdict.UNCLEAR)
 
     @property
     def newest(self) -> float:
-        """The newest number; NaN where there is none."""
-        return float(self.values[-1]) if len(self.used) else math.nan
+        """The number of the newest run; NaN where it has none."""
+        return math.nan if self.silent else float(self.values[-1])
+
+    @property
+    def regressed(self) -> bool:
+        """Whether the cell was lost or got worse, and stayed so; that it was away in between makes it no better."""
+        levels = [turn.verdict for turn in self.turns if turn.verdict in {Verdict.SLOWER, Verdict.FASTER}]
+        return self.state is Verdict.LOST or levels[-1:] == [Verdict.SLOWER]
 
     @property
     def noise(self) -> float:
@@ -127,8 +137,8 @@ class Trends:
 
     @property
     def regressed(self) -> list[Trend]:
-        """The trends whose cell was lost or got worse, and stayed so."""
-        return [trend for trend in self.trends if trend.state in {Verdict.LOST, Verdict.SLOWER}]
+        """The trends that need a look."""
+        return [trend for trend in self.trends if trend.regressed]
 
 
 def quantity_called(name: str) -> Quantity:

@@ -340,7 +340,9 @@ class Suite(Noun):
         override = self.on.get("cuda" if device.startswith("cuda") else "cpu")
         changed: dict[str, Any] = {"device": device, "on": {}}
         if override is not None:
-            changed |= {name: getattr(override, name) for name in override.model_fields_set - {"axes", "budget"}}
+            written = {name: getattr(override, name) for name in override.model_fields_set - {"axes", "budget"}}
+            # a key without a value says nothing
+            changed |= {name: value for name, value in written.items() if value is not None}
             changed["axes"] = _fold(self.axes, override.axes)
             changed["budget"] = _fold(self.budget, override.budget)
             if self.training is not None and override.training is not None:

@@ -132,6 +132,9 @@ def test_figures_are_per_sample_of_the_batch_that_was_found() -> None:
     # a step gives one token a row, and any other call N
     tokens = {Workload.DECODE: 400, Workload.DECODE_TOTAL: 400 * 1024, Workload.FORWARD: 400 * 1024}
     assert {each: writer.summary(writer.largest(workload=each), [1.0], B=400).tokens for each in tokens} == tokens
+    padded = writer.cell(B=4, N=64, padding=0.5)
+    for each in (padded, padded.model_copy(update={"problem": padded.problem.in_one_row})):
+        assert writer.summary(each, [1.0]).tokens == 56 + 48 + 40 + 32, "padding is no token"
 
 
 def test_what_bounds_a_batch_is_how_the_smallest_failed_that_was_too_large() -> None:
@@ -143,6 +146,8 @@ def test_what_bounds_a_batch_is_how_the_smallest_failed_that_was_too_large() -> 
     cut, full = writer.trial(cell, 4, Status.INTERRUPTED), writer.trial(cell, 16, Status.OOM_HOST)
     assert writer.summary(cell, [1.0], cut, writer.trial(cell, 4), full, B=4).bound == "oom_host"
     assert writer.summary(cell, [1.0], cut, B=1).bound == "", "an interrupted trial bounds nothing"
+    again = writer.summary(cell, [1.0], writer.trial(cell, 4, Status.CRASHED), writer.trial(cell, 4), full, B=12)
+    assert (again.bound, again.refused) == ("oom_host", 16), "what failed by chance and fitted when it was tried again is none"
     assert writer.summary(cell, [], writer.trial(cell, 4), full).status == "not_run", "a trial is no time and no failure"
 
 

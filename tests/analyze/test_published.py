@@ -12,7 +12,7 @@ from attnbench.analyze.published import Finding, Row, entries, in_short, not_run
 from attnbench.analyze.published_figures import BATCH
 from attnbench.analyze.quantities import quantities
 from attnbench.analyze.scaling import fit_interval, slope
-from attnbench.analyze.statistics import Interval
+from attnbench.analyze.statistics import Interval, Spread
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.figures import OVER_LENGTHS
 from attnbench.schema.outcome import Counter, Status
@@ -193,6 +193,9 @@ def test_the_ratio_of_batches_that_were_searched_for_is_known_as_well_as_they_ar
     assert found.finding is finding
     assert (known(figure.interval).low, known(figure.interval).high) == (5, 8)
     assert figure.value == pytest.approx(7.5)
+    # a stated one is known, and the ratio is not
+    stated = known(row(each, timed("a", 1.0, problem={"B": 16}), searched("b", 2, 3)).figure)
+    assert (stated.exact, stated.interval) == (False, Interval(16 / 3, 8, Spread.BAND))
     # a batch that time ended says nothing of memory
     ended = row(each, searched("a", 16, 17, "budget"), searched("b", 2, 3))
     assert (ended.finding, ended.why) == (Finding.CANNOT_TELL, "a at N=512: no lack of memory ended its batch")
@@ -227,6 +230,12 @@ OTHER = CellSummary(B.cell, OK, medians={9: 2.0})
         ({"ours": GROWTH}, SHORT, Finding.NOT_RUN, FEW),
         ({"ours": ours("memory_growth", "a"), "reproduced": BAND}, SHORT, Finding.CANNOT_TELL, FEW),
         ({"ours": ours("longest", "a")}, [failed("a")], Finding.NOT_RUN, f"a at N=512: {OOM}"),
+        (
+            {"ours": ours("longest", "a")},
+            [A, failed("a", NOT_RUN, "no record", N=1024)],
+            Finding.NOT_RUN,
+            "a at N=1024: no record",
+        ),
         ({"ours": ours("time", LONG)}, [A], Finding.NOT_RUN, "the run has no cell of a, forward, N == 4096"),
         ({"ours": ours("time", LONG), **GPU}, [A], Finding.NOT_RUN, "it needs a GPU"),
         ({"ours": LOSS, "reproduced": BAND}, ZERO, Finding.CANNOT_TELL, "a loss of 0 or less has no ratio to anything"),

@@ -54,7 +54,9 @@ def test_a_swept_batch_makes_sections_and_one_that_follows_the_length_belongs_to
     assert list(conditions(swept, Axes(N=(512, 1024), B=(1, 2)))) == ["float32, B=1", "float32, B=2"]
     assert list(conditions(follows, Axes(N=(512, 1024), tokens=(2048,)))) == ["float32"]
     few, many, long = (writer.cell(N=N, B=B) for N, B in ((512, 1), (512, 2), (1024, 1)))
-    budgets = conditions([few, many, long], Axes(N=(512, 1024), tokens=(512, 1024)))
+    # one that is listed twice is one
+    assert conditions(swept, Axes(N=(512, 1024), B=(1, 2, 1))) == conditions(swept, Axes(N=(512, 1024), B=(1, 2)))
+    budgets = conditions([few, many, long], Axes(N=(512, 1024), tokens=(512, 1024, 512)))
     assert budgets == {"float32, tokens=512": [few, long], "float32, tokens=1024": [many, long]}
 
 

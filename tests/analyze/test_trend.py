@@ -90,6 +90,7 @@ def test_a_change_of_the_smallest_size_that_could_be_seen_is_seen_nine_times_in_
 WENT_BACK = [1.0] * 10 + [1.3] * 8 + [1.0] * 8
 CAME_BACK = [0.010] * 5 + [FAILS] * 4 + [0.010] * 5
 CAME_BACK_SLOWER = [0.010] * 8 + [FAILS] * 4 + [0.015] * 8
+CAME_BACK_AS_SLOW = [0.010] * 8 + [0.015] * 8 + [FAILS] * 4 + [0.015] * 8
 
 
 @pytest.mark.parametrize(
@@ -102,6 +103,7 @@ CAME_BACK_SLOWER = [0.010] * 8 + [FAILS] * 4 + [0.015] * 8
         pytest.param(CAME_BACK, [Verdict.LOST, Verdict.GAINED], False, id="a cell comes back"),
         pytest.param([FAILS] * 4 + [0.010] * 5, [Verdict.GAINED], False, id="a cell runs at last"),
         pytest.param(CAME_BACK_SLOWER, [Verdict.LOST, Verdict.GAINED, Verdict.SLOWER], True, id="the last word is slower"),
+        pytest.param(CAME_BACK_AS_SLOW, [Verdict.SLOWER, Verdict.LOST, Verdict.GAINED], True, id="no better than before"),
         pytest.param([FAILS] * 6, [], False, id="a cell that never ran is no regression"),
         pytest.param([UNTIMED] * 6, [], False, id="nor is one that is not timed"),
     ],
@@ -123,6 +125,8 @@ def test_a_cell_that_fails_from_a_run_on_is_lost_with_its_reason() -> None:
     assert seen.regressed == [seen.trends[0]]
     (turn,) = trend([0.0] * 10 + [FAILS] * 3, metric="run_difference").turns
     assert (turn.verdict, turn.before, math.isnan(turn.factor)) == (Verdict.LOST, 0.0, True)
+    silent = trend([0.010] * 10 + [0.013] * 8 + [UNTIMED])
+    assert (silent.state, math.isnan(silent.newest), silent.regressed) == (Verdict.ABSENT, True, True)
     never, untimed = trend([FAILS] * 6), trend([UNTIMED] * 6)
     assert (math.isnan(never.newest), never.failing, untimed.failing) == (True, True, False)
 

@@ -28,7 +28,7 @@ from attnbench.analyze.compare import (
 )
 from attnbench.analyze.main_counter import MainCounter
 from attnbench.analyze.quantities import quantities
-from attnbench.analyze.statistics import Interval, Spread, outliers, spread, t_quantile
+from attnbench.analyze.statistics import Estimate, Interval, Spread, by_factors, outliers, spread, t_quantile
 from attnbench.analyze.verdict import LEVEL, Ratio, Verdict, adjusted, judge, ratio, resolution
 from attnbench.schema.outcome import Counter, Status
 from tests.analyze.conftest import known, writer
@@ -43,6 +43,10 @@ def test_a_spread_is_a_band_below_five_replicates_and_then_the_t_interval_of_the
     want = stats.t.interval(0.95, 4, loc=2, scale=stats.sem([0, 1, 2, 3, 4]))
     assert found.kind is Spread.INTERVAL
     assert (math.log2(found.low), math.log2(found.high)) == pytest.approx(want)
+    # the median of most of one kind of processes and some of another is no value outside of its own interval
+    values = [1.0] * 6 + [1.5] * 4
+    assert spread(values).low > 1.0
+    assert by_factors(values) == Estimate(1.0, Interval(1.0, spread(values).high, Spread.INTERVAL))
     with pytest.raises(ValueError, match="0 degrees"):
         t_quantile(0)
 
@@ -185,7 +189,15 @@ def test_a_cell_without_a_number_on_a_side_says_why_and_of_one_run_none_is_lost_
         (Verdict.ABSENT, "no baseline has a number here"),
     ]
     assert exit_of(found) is Exit.UNCLEAR
-    assert exit_of([*found, *compare([Pair(ok, ok)], terms, TIMES)]) is Exit.FINE
+    same = compare([Pair(ok, ok)], terms, TIMES)
+    assert exit_of([*found, *same]) is Exit.FINE
+    # of what was not run, or not to its end, nothing is known
+    cut = writer.summary(cell, (), writer.failed(cell, Status.INTERRUPTED))
+    for old, new, side in ((ok, writer.summary(cell, ()), "new"), (cut, ok, "old")):
+        (unknown,) = compare([Pair(old, new)], PAIRED, TIMES)
+        assert (unknown.verdict, unknown.reason, is_lost(unknown)) == (Verdict.UNCLEAR, f"the {side} side was not run", False)
+        assert exit_of([*same, unknown]) is Exit.UNCLEAR
+    assert [each.reason for each in compare([Pair(ok, cut)], terms, TIMES)] == ["the method was not run"]
 
 
 def test_replicates_are_paired_only_where_the_terms_say_so() -> None:

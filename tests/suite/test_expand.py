@@ -37,6 +37,11 @@ def test_lengths_come_small_to_large_however_they_are_written_and_what_is_not_gi
     assert shapes == {(1, D, D, H, H) for D in (4, 8) for H in (2, 3)}
 
 
+def test_a_key_of_a_device_that_has_no_value_changes_nothing() -> None:
+    empty = dict.fromkeys(("replicates", "workloads", "methods", "training", "model"))
+    assert suite(**MODEL, on={"cpu": empty}) == suite(**MODEL)
+
+
 def test_all_methods_of_a_shape_stand_together() -> None:
     axes = {"N": [16, 8], "causal": [True, False]}
     got = cells(axes=axes, workloads=["forward", "forward_backward"], methods=["b", "a"])
