@@ -106,7 +106,8 @@ def test_any_shape_will_do(examples: int, ask: Ask) -> None:
     @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(kernels=any_kernels())
     def is_the_definition(kernels: Kernels) -> None:
-        same(kernels.results(ask), kernels.call.exact(), 1e-5)
+        # gradients that cancel, as those of queries where there is one code, keep the rounding of what they are made of
+        same(kernels.results(ask), kernels.call.exact(), 5e-5)
 
     is_the_definition()
 
