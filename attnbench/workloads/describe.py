@@ -5,6 +5,8 @@ import inspect
 import re
 from pathlib import Path
 
+import torch
+
 from attnbench import registry
 from attnbench.api import Attention, Cost
 from attnbench.measure import devices, roof
@@ -69,11 +71,17 @@ def prospect(method: type[Attention], cell: Cell) -> Prospect:
 
 
 def _cost(method: type[Attention], cell: Cell) -> Cost | None:
-    cost = method.cost(cell.problem, cell.params, cell.call.workload)
+    # our kernels choose their launches by the precision of products
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(cell.matmul_precision.value)
+    try:
+        cost = method.cost(cell.problem, cell.params, cell.call.workload)
+        forward = method.cost(cell.problem, cell.params, Workload.FORWARD) if cell.workload is Workload.BACKWARD else None
+    finally:
+        torch.set_float32_matmul_precision(before)
     if cost is None or cell.workload.has_model:
         return None
     if cell.workload is Workload.BACKWARD:
-        forward = method.cost(cell.problem, cell.params, Workload.FORWARD)
         return forward and Cost(**{name: max(0.0, x - getattr(forward, name)) for name, x in cost})
     if cell.workload is Workload.VERIFY:
         return Cost(**{name: x * (1 if name == "traffic_bytes" else cell.new_tokens) for name, x in cost})

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnbench import registry
-from attnbench.schema.cell import Batch, Cell, ClockMode, Workload
+from attnbench.schema.cell import Batch, Cell, ClockMode, Precision, Workload
 from attnbench.schema.errand import Inquiry, Roof, Survey
 from attnbench.schema.model import Model
 from attnbench.schema.noun import Scalar
@@ -77,6 +77,15 @@ def test_a_cell_that_cannot_run_has_the_reason_in_the_method_s_own_words(N: int,
     prospect = prospect_of(cell_of("Particular", N=N, **params))
     assert (prospect.why_not or "").endswith(words)
     assert (prospect.cost, prospect.checks) == (None, ())
+
+
+@pytest.mark.parametrize("workload", [Workload.FORWARD, Workload.BACKWARD])
+def test_a_cost_is_that_of_kernels_in_the_cell_s_own_precision_of_products(workload: Workload) -> None:
+    cell = Cell(method="linear.triton", problem=Problem(N=1024, causal=True), workload=workload, device="cuda")
+    found = {each: prospect_of(cell.model_copy(update={"matmul_precision": each})).cost for each in Precision}
+    assert torch.get_float32_matmul_precision() == "highest"
+    torch.set_float32_matmul_precision("high")
+    assert [cost == prospect_of(cell).cost for cost in found.values()] == [True, False, False]
 
 
 LARGEST, GRAPH = {"batch": Batch.LARGEST}, {"clock": ClockMode.GRAPH}
