@@ -5,14 +5,14 @@ B batch, H heads, N tokens, D query/key width, M value width.
 
 from torch import Tensor
 
-from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
+from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload
 
 from ...partial.heads import of_each_head
 from ..eager.chunked import ChunkedLinear
 from ..family import LinearFamily
 from ..maps.feature_map import without_hidden
 from ..parameters import refuse_bad_kernel_parameters
-from ..work import Sizes, decoding_cost
+from ..work import Sizes, decoding_cost, linear_cost
 from .layout import WIDEST, Pass, layout
 from .product import causal_linear_forward
 
@@ -50,8 +50,9 @@ class CudaLinear(LinearFamily):
         ValueError on bad parameters.
         """
         refuse_bad_kernel_parameters(**params)  # type: ignore[arg-type]
+        sizes = Sizes(problem, ChunkedLinear.on_paper(problem, params))
         if workload.decodes:
-            return decoding_cost(Sizes(problem, ChunkedLinear.on_paper(problem, params)), workload)
+            return decoding_cost(sizes, workload)
         p, trains, heads = problem, workload is Workload.FORWARD_BACKWARD, problem.B * problem.H
         # φ(q)·z in the forward, g·o in the backward
         executed = 2.0 * p.M if trains else 0.0
@@ -59,12 +60,7 @@ class CudaLinear(LinearFamily):
             plan = layout(of, p.D, p.M, p.dtype.bytes)
             executed += (3 if plan.stored(heads, p.N) else 2) * 2.0 * plan.padded_rows * plan.padded_columns
             executed += 2.0 * plan.padded_rows * plan.slices if of is Pass.FORWARD else 0.0
-        return Cost(
-            nominal_flops=nominal_flops(p, workload),
-            exact_flops=heads * p.N * (3.0 if trains else 1.0) * 4 * p.D * p.M,
-            executed_flops=heads * p.N * executed,
-            traffic_bytes=io_bytes(p, workload),
-        )
+        return linear_cost(sizes, workload, heads * p.N * executed)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N, differentiable once."""

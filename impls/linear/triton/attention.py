@@ -6,15 +6,15 @@ B batch, H heads, N tokens, D query/key width, M value width, L tokens of a chun
 import torch
 from torch import Tensor
 
-from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
+from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload
 
 from ...partial.heads import of_each_head
 from ..eager.chunked import ChunkedLinear
 from ..family import LinearFamily
 from ..maps.feature_map import without_hidden
 from ..parameters import refuse_bad_kernel_parameters
-from ..work import Sizes, decoding_cost
-from .tuning import WIDEST, Cut, Launch, arithmetic, blocks, cut, padded, splits
+from ..work import Sizes, decoding_cost, linear_cost
+from .tuning import WIDEST, Launch, arithmetic, blocks, cut, padded, splits
 
 
 class TritonLinear(LinearFamily):
@@ -46,27 +46,24 @@ class TritonLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs with the padding of widths and of the last chunk; needs no triton.
+        """Count FLOPs with the padding of widths and of the last chunk, by the launches on Hopper GPUs; needs no triton.
 
         The backward computes its states, dq, dk and dv in a walk each. Raises TypeError or ValueError on bad parameters.
         """
         refuse_bad_kernel_parameters(**params)  # type: ignore[arg-type]
+        # the whole family is defined and decodes alike, and this class can be built without triton
+        sizes = Sizes(problem, ChunkedLinear.on_paper(problem, params))
         if workload.decodes:
-            # the whole family decodes alike, and this class can be built without triton
-            return decoding_cost(Sizes(problem, ChunkedLinear.on_paper(problem, params)), workload)
-        p, trains, heads = problem, workload is Workload.FORWARD_BACKWARD, problem.B * problem.H
+            return decoding_cost(sizes, workload)
+        p, heads = problem, problem.B * problem.H
         of = blocks(p.D, p.M, arithmetic(getattr(torch, p.dtype)))
-        summed = _summed(p, of.sums, cut(heads * splits(p.M, of.attend), p.N))
-        executed = summed + _walked(p.N, of.attend, p.D, p.M)
-        if trains:
-            executed += summed + _walked(p.N, of.values, p.D, p.M)
+        parts = cut(heads * splits(p.M, of.attend), p.N)
+        executed = _summed(p, of.sums, (parts.segments - 1) * parts.tokens) + _walked(p.N, of.attend, p.D, p.M)
+        if workload is Workload.FORWARD_BACKWARD:
+            # from the end it is the first segment that is left out, and the last one may be shorter
+            executed += _summed(p, of.sums, max(0, p.N - parts.tokens)) + _walked(p.N, of.values, p.D, p.M)
             executed += _walked(p.N, of.queries, p.M, p.D) + _walked(p.N, of.keys, p.M, p.D)
-        return Cost(
-            nominal_flops=nominal_flops(p, workload),
-            exact_flops=(3.0 if trains else 1.0) * 4.0 * heads * p.N * p.D * p.M,
-            executed_flops=heads * executed,
-            traffic_bytes=io_bytes(p, workload),
-        )
+        return linear_cost(sizes, workload, heads * executed)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N; key_mask bool [B, N]."""
@@ -80,11 +77,16 @@ def _walked(N: int, how: Launch, inner: int, width: int) -> float:
 
     Programs that share the columns of a result each compute the scores.
     """
-    tokens, inner, columns = -(-N // how.chunk) * how.chunk, padded(inner), min(how.columns, padded(width))
-    return 2.0 * tokens * splits(width, how) * (how.chunk * inner + (how.chunk + 2 * inner) * columns)
+    inner, columns = padded(inner), min(how.columns, padded(width))
+    return 2.0 * _whole(N, how) * splits(width, how) * (how.chunk * inner + (how.chunk + 2 * inner) * columns)
 
 
-def _summed(p: Problem, how: Launch, parts: Cut) -> float:
-    """Count what all segments but one add to the state: 2 (S - 1) T D M."""
+def _summed(p: Problem, how: Launch, tokens: int) -> float:
+    """Count what the tokens of all segments but one add to the state: 2 D M each."""
     columns = splits(p.M, how) * min(how.columns, padded(p.M))
-    return 2.0 * (parts.segments - 1) * parts.tokens * padded(p.D) * columns
+    return 2.0 * _whole(tokens, how) * padded(p.D) * columns
+
+
+def _whole(tokens: int, how: Launch) -> int:
+    """Round up to whole chunks."""
+    return -(-tokens // how.chunk) * how.chunk

@@ -225,6 +225,8 @@ def test_decoding_goes_on_where_the_kernels_stopped(kernels: Kernels, ask: Ask) 
 @pytest.mark.parametrize(
     "kernels",
     [
+        # three segments, of which the last is shorter
+        linear(330, **TWO),
         sparse("strided", {"stride": 3}, 70, D=32, M=16),
         sparse("fixed", {"stride": 20, "c": 3}, 37, H=2, kv_heads=1, causal=False),
         sparse("longformer", {"window": 40, "globals": 3, "dilation": 3}, 70, D=20, causal=False),
