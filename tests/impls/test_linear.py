@@ -9,13 +9,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from attnbench import Problem, build
 from attnbench.api import Workload
 from attnbench.measure.profiler_memory import torch_profiler_peak
 from attnbench.registry import load
 from tests.impls.contract.calls import Call
-from tests.impls.contract.subjects import Variant
+from tests.impls.contract.method import BOTH, FORWARD
+from tests.impls.contract.subjects import Variant, cost_of
 
 # by name: installed under another name than that of its folder
 maps: Any = import_module("attnbench_impls.linear.maps.by_name")
@@ -198,6 +200,20 @@ def test_bfloat16_keeps_its_state_in_float32() -> None:
     k = torch.zeros(1, 1, 4096, 8, dtype=torch.bfloat16)
     v = torch.cat([torch.zeros(1, 1, 2048, 8), torch.ones(1, 1, 2048, 8)], dim=2).bfloat16()
     torch.testing.assert_close(method(k, k, v)[0, 0, -1].float(), torch.full((8,), 0.5), rtol=0.02, atol=0)
+
+
+@pytest.mark.parametrize("params", [{}, {"feature_map": "favor", "features": 64}, {"feature_map": "taylor"}], ids=str)
+def test_the_products_of_chunks_are_those_that_are_counted(params: dict[str, Any]) -> None:
+    """Of a wide map only some states are kept, and the backward sums up the keys between them again."""
+    params, shape = {"chunk": 8, **params}, {"B": 1, "H": 2, "kv_heads": 1, "N": 150, "D": 8, "causal": True}
+    call = Call(Variant("linear.chunked", params), Problem(**shape))
+    in_place = {torch.ops.aten.baddbmm_: lambda _, a, b, **__: 2 * a.numel() * b[-1]}
+    for workload in (FORWARD, BOTH):
+        with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
+            o = call.method(*call.inputs)
+            if workload is BOTH:
+                o.backward(call.g)
+        assert counter.get_total_flops() == cost_of("linear.chunked", call.problem, workload, params).executed_flops
 
 
 def test_based_is_the_chunked_form_with_that_map() -> None:

@@ -4,6 +4,7 @@ B batch, H heads, K heads of k and v, N tokens, L tokens of a chunk, D query/key
 width with its column of ones.
 """
 
+import torch
 from torch import Tensor
 
 from attnbench.api import Cell, Cost, Problem, Scalar, Workload
@@ -12,7 +13,8 @@ from ...partial.heads import by_token
 from ...recurrence.parts import refuse_bad_chunk
 from ..family import LinearFamily
 from ..work import Sizes, decoding_cost, linear_cost
-from .causal_product import causal_linear_attention
+from .causal_product import causal_linear_attention, spacing
+from .segments import groups, segments
 
 
 class ChunkedLinear(LinearFamily):
@@ -50,8 +52,8 @@ class ChunkedLinear(LinearFamily):
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count L (C + W) multiplications within a chunk and C W from the state per query, C W to it per key, and those of φ.
 
-        The backward repeats the products of φ(q) φ(k) and of the state, and adds its own. Raises TypeError or ValueError on bad
-        parameters.
+        The backward repeats the products of φ(q) φ(k) and of the state, that of keys between kept states twice, and adds
+        its own. Raises TypeError or ValueError on bad parameters.
         """
         method = cls.on_paper(problem, params)
         s, N, tail = Sizes(problem, method), problem.N, problem.N % method.chunk
@@ -62,8 +64,10 @@ class ChunkedLinear(LinearFamily):
         pairs = problem.B * problem.H * ((N - tail) * method.chunk + tail * tail)
         work = 2.0 * (pairs * (C + wide) + (s.queries + s.keys) * C * wide) + (s.queries + s.keys) * forward
         if workload is Workload.FORWARD_BACKWARD:
-            through_states = (2 * s.queries + 3 * s.keys) * C * wide
-            work += 2.0 * (pairs * (3 * C + 2 * wide) + through_states) + (s.queries + s.keys) * (forward + backward)
+            again = _summed_again(s, method.chunk)
+            through_states = (2 * s.queries + 3 * s.keys + again) * C * wide
+            work += 2.0 * (pairs * (3 * C + 2 * wide) + through_states) + again * forward
+            work += (s.queries + s.keys) * (forward + backward)
         return linear_cost(s, workload, work)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
@@ -72,3 +76,15 @@ class ChunkedLinear(LinearFamily):
         o = causal_linear_attention(by_token(q, k.shape[1]), k.flatten(0, 1), v.flatten(0, 1), terms, self.chunk)
         o_BHNM: Tensor = o.transpose(1, 2).reshape(*q.shape[:3], -1)
         return o_BHNM
+
+
+def _summed_again(s: Sizes, chunk: int) -> int:
+    """Count the keys that the backward sums up on its way from one kept state to the next, as sequences are cut on a CPU."""
+    p, found = s.p, 0
+    q = torch.empty(p.B * p.kv_heads, p.N, p.H // p.kv_heads, p.D, device="meta")
+    for heads in groups(q):
+        parts = segments(q[heads], s.C, chunk)
+        every = spacing(len(parts), s.C * s.wide, p.N * p.M)
+        again = (part for i, part in enumerate(parts[:-1], 1) if i % every)
+        found += (heads.stop - heads.start) * sum(part.stop - part.start for part in again)
+    return found
