@@ -25,11 +25,13 @@ def cost(p: Problem, workload: Workload, reach: Reach, k: int | None = None) -> 
         # the backward computes scores and their slopes, dq, and both shares of what is a key and a value
         executed = 2.0 * p.B * p.H * p.D * pairs * (7 if trains else 2)
         executed += per_score * scored(p.N, heads, reach.block)
-    own = 2 * p.H * p.D + (3 * p.D if k is None else 5 * p.D + heads * (width + 1) + 4 * width)
+    inputs, scorer = p.D * (p.H + (3 if k is None else 5)), (0 if k is None else heads * (width + 1) + 4 * width)
+    # the backward reads these inputs and dL/do, but nothing of the scorer, and writes a gradient for each
+    own = (3 if trains else 1) * inputs + (2 if trains else 1) * p.H * p.D + scorer
     moved = p.B * size * (tokens + kept) * p.D + (0.0 if k is None else p.B * size * seen * width)
     return Cost(
         nominal_flops=nominal_flops(p, workload),
         exact_flops=exact,
         executed_flops=executed,
-        traffic_bytes=float(len(at)) * size * p.B * own * (3 if trains else 1) + (moved if workload.decodes else 0.0),
+        traffic_bytes=float(len(at)) * size * p.B * own + (moved if workload.decodes else 0.0),
     )

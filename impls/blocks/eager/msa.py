@@ -62,11 +62,13 @@ class BlocksByIndex(Attention):
         """Count the index scores of earlier blocks and attention to own and chosen ones. Raises TypeError or ValueError."""
         p, choice = problem, cls(problem, **params).choice  # type: ignore[arg-type]
         pairs, L = Pairs.of(p, workload, choice), choice.block
-        index, columns = 2.0 * p.B * p.kv_heads * p.D, p.B * p.H * (p.D + p.M)
+        # with the own block alone there is nothing to choose, and no score
+        chooses = choice.count > 0
+        index, columns = 2.0 * chooses * p.B * p.kv_heads * p.D, p.B * p.H * (p.D + p.M)
         exact = index * pairs.earlier + products(workload) * columns * (pairs.own + pairs.chosen)
         executed, moved = exact, 0.0
         if workload.decodes:
-            read = pairs.earlier * p.D + p.kv_heads * (pairs.own + pairs.chosen) * (p.D + p.M)
+            read = chooses * pairs.earlier * p.D + p.kv_heads * (pairs.own + pairs.chosen) * (p.D + p.M)
             moved = float(p.B * p.dtype.bytes * read)
         else:
             own = p.N // L * causal_pairs(L) + causal_pairs(p.N % L)
