@@ -51,18 +51,18 @@ class DeepSeekSparse(ListedTokens):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count all index scores, and attention to the kept tokens. Raises TypeError or ValueError on bad parameters."""
-        p, k = problem, min(cls(problem, **params).k, problem.N)  # type: ignore[arg-type]
-        heads, width = index_heads(p)
+        p, places = problem, cls(problem, **params).k  # type: ignore[arg-type]
+        (heads, width), k = index_heads(p), min(places, p.N)
         if workload is Workload.DECODE:
             seen, kept, tokens = float(p.N), float(k), 1
         else:
             seen, kept, tokens = p.N * (p.N + 1) / 2, p.N * k - k * (k - 1) / 2, p.N
         trains = workload is Workload.FORWARD_BACKWARD
         # products of a score and its weight, for each index head
-        exact = p.B * (2.0 * heads * (width + 1) * seen + 2.0 * p.H * (p.D + p.M) * kept * (3 if trains else 1))
-        executed = exact
-        if not workload.decodes:
-            executed += 2.0 * p.B * heads * (width + 1) * (scored(p.N, heads, 1) - seen)
+        scoring, attending = 2.0 * p.B * heads * (width + 1), 2.0 * p.B * p.H * (p.D + p.M) * (3 if trains else 1)
+        exact = scoring * seen + attending * kept
+        # absent places of a list are computed too, with a weight of 0
+        executed = exact if workload.decodes else scoring * scored(p.N, heads, 1) + attending * p.N * places
         scorer = tokens * (heads * (width + 1) + width) * p.dtype.bytes * float(p.B)
         moved = p.B * p.dtype.bytes * (seen * width + p.kv_heads * kept * (p.D + p.M)) if workload.decodes else 0.0
         return Cost(

@@ -62,17 +62,19 @@ class QwenSparse(ListedTokens):
         (heads, width), m, trains = index_heads(p), made.block, workload is Workload.FORWARD_BACKWARD
         at = range(p.N - 1, p.N) if workload is Workload.DECODE else range(p.N)
         ended = float(sum((t + 1) // m for t in at))
-        kept = float(sum(min(made.k, (t + 1) // m * m) + (t + 1) % m for t in at))
-        exact = p.B * (2.0 * heads * width * ended + 2.0 * p.H * (p.D + p.M) * kept * (3 if trains else 1))
-        executed, moved = exact, 0.0
+        chosen, after = sum(min(made.k, (t + 1) // m * m) for t in at), sum((t + 1) % m for t in at)
+        scoring, attending = 2.0 * p.B * heads * width, 2.0 * p.B * p.H * (p.D + p.M) * (3 if trains else 1)
+        # of a list the absent places are computed too, with a weight of 0; a step lists no block that is not there
         if workload.decodes:
-            moved = p.B * p.dtype.bytes * (ended * width + p.kv_heads * kept * (p.D + p.M))
+            moved = p.B * p.dtype.bytes * (ended * width + p.kv_heads * (chosen + after) * (p.D + p.M))
+            executed = scoring * ended + attending * (chosen + len(at) * (m - 1))
         else:
-            executed += p.B * 2.0 * heads * width * (scored(p.N, heads, m) - ended)
+            moved = 0.0
+            executed = scoring * scored(p.N, heads, m) + attending * len(at) * (made.k + m - 1)
         scorer = float(len(at)) * (heads + 1) * width * p.dtype.bytes * p.B
         return Cost(
             nominal_flops=nominal_flops(p, workload),
-            exact_flops=exact,
+            exact_flops=scoring * ended + attending * (chosen + after),
             executed_flops=executed,
             traffic_bytes=io_bytes(p, workload) + scorer + moved,
         )

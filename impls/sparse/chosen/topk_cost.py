@@ -28,12 +28,15 @@ def _exact_flops(p: Problem, workload: Workload, k: int) -> float:
 
 
 def _executed_flops(p: Problem, workload: Workload, k: int) -> float:
-    """Count the scores of whole blocks of queries, and outside of decoding those of kept keys again."""
+    """Count the scores of whole blocks of queries, and outside of decoding two products of listed keys, four in the backward.
+
+    Lists are k long: the key of an absent place is multiplied too, with a weight of 0.
+    """
     if workload.decodes:
         return _exact_flops(p, workload, k)
     pairs = sum(rows * stop for rows, stop in blocks(p.B * p.kv_heads, p.H // p.kv_heads, p.N, causal=p.causal))
-    more = (p.H // p.kv_heads * pairs - p.B * p.H * _seen(p, workload)) + p.B * p.H * _kept(p, workload, k)
-    return _exact_flops(p, workload, k) + 2.0 * more * p.D
+    passes = 3 if workload is Workload.FORWARD_BACKWARD else 1
+    return 2.0 * (p.H // p.kv_heads * pairs * p.D + passes * p.B * p.H * p.N * k * (p.D + p.M))
 
 
 def _seen(p: Problem, workload: Workload) -> float:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnbench import Problem
-from attnbench.api import Workload
 from attnbench.registry import load
 from tests.impls.contract.calls import Call, inputs_of, same
-from tests.impls.contract.subjects import Variant
+from tests.impls.contract.method import BOTH, FORWARD
+from tests.impls.contract.subjects import Variant, cost_of
 from tests.impls.sparse.strategies import Shape, neighbours
 
 # by name: installed under another name than that of its folder
@@ -72,12 +72,22 @@ def test_of_equal_scores_no_more_than_k_are_kept() -> None:
 def test_work_is_that_of_the_scores_and_of_what_is_kept(causal: bool) -> None:
     method = topk_of(100, M=6, causal=causal)
     zeros = torch.zeros(2, 4, 100, 8)
-    seen, kept = int((scores_of(method, zeros, zeros) == 0).sum()), int((method.choose(*inputs_of(method)) >= 0).sum())
-    forward, both = (TopK.cost(method.problem, {}, each) for each in (Workload.FORWARD, Workload.FORWARD_BACKWARD))
+    choices = method.choose(*inputs_of(method))
+    seen, kept = int((scores_of(method, zeros, zeros) == 0).sum()), int((choices >= 0).sum())
+    forward, both = (TopK.cost(method.problem, {}, each) for each in (FORWARD, BOTH))
     assert forward.exact_flops == 2 * (8 * seen + 6 * kept)
     assert both.exact_flops == forward.exact_flops + 2 * kept * 2 * (8 + 6)
     # one block of queries: nothing of the square is skipped
-    assert forward.executed_flops == 2 * (8 * 2 * 4 * 100 * 100 + (8 + 6) * kept)
+    assert forward.executed_flops == 2 * (8 * 2 * 4 * 100 * 100 + (8 + 6) * choices.numel())
+
+
+@pytest.mark.parametrize(("name", "params"), [("topk", {}), ("dsa", {"k": 9}), ("qsa", {"k": 6, "block": 3})])
+def test_every_place_of_a_list_is_work_with_and_without_a_key(name: str, params: dict[str, Any]) -> None:
+    call = Call(Variant(f"sparse.{name}", params), Problem(B=2, H=4, kv_heads=2, N=7, D=8, M=6, causal=True))
+    forward, both = (cost_of(f"sparse.{name}", call.problem, each, params).executed_flops for each in (FORWARD, BOTH))
+    assert call.choices is not None
+    # the choice has no gradient; the backward of attention has four products
+    assert both - forward == 2 * 2 * (8 + 6) * 2 * 4 * 7 * call.choices.shape[-1]
 
 
 def test_the_loss_of_the_scorer_reaches_it_alone_and_brings_it_nearer() -> None:
