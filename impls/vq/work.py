@@ -55,7 +55,7 @@ class Work:
         """
         p, (D, M) = self.p, (self.p.D, self.p.M)
         if self.workload.decodes:
-            return self.decoding
+            return self._decoding(D + M)
         near, far = 2.0 * self._own() + 2.0 * self._before(), 2.0 * self._through_table()
         rate = (3.0 if self.trains else 1.0) * (D + M)
         rate_far = (2 * D + (3 if self.o.gradient_through_table else 2) * M) if self.trains else D + M
@@ -65,29 +65,30 @@ class Work:
 
     @property
     def executed(self) -> float:
-        """Count the products as they are computed: in the backward five for each part, two of which are not needed for codes.
+        """Count the products as a CPU computes them: in the backward five for each part, two of which are not needed for codes.
 
-        With a bias own blocks are squares, and all L + 1 distances are computed; tables by `matmul` are products as well.
+        Its fused kernel pads D or M to the wider. With a bias, of which it has no backward, own blocks are squares, and all
+        L + 1 distances are computed; tables by `matmul` are products as well.
         """
-        p, (D, M) = self.p, (self.p.D, self.p.M)
+        p, D, wide = self.p, self.p.D, max(self.p.D, self.p.M)
         if self.workload.decodes:
-            return self.decoding
-        rate = D + M + self.trains * (3 * D + 2 * M)
-        pairs = self._own(square=self.relative) + self._before() + self._through_table()
+            return self._decoding(2 * wide)
+        near, far = self._own(square=self.relative) + self._before(), self._through_table()
+        slopes = 3 * D + 2 * p.M if self.relative else 5 * wide
+        attending = near * (2 * wide + self.trains * slopes) + far * (2 + 5 * self.trains) * wide
         reach, times = self.blocks.L + 1, 1 + self.trains
         count = self.blocks.tables
         tables = times * self.o.codes * count * count * p.M if self.o.reduction == MATMUL and count > 1 else 0
         positions = self.relative * D * p.N * reach * (1 + 3 * self.trains)
         rows = self.relative * p.H * reach * D * D * (1 + 2 * self.trains)
-        of_keys, of_queries = self._assigning() + 2.0 * tables, 2.0 * (pairs * rate + positions)
+        of_keys, of_queries = self._assigning() + 2.0 * tables, 2.0 * (attending + positions)
         return p.B * (p.kv_heads * of_keys + p.H * of_queries) + 2.0 * rows
 
-    @property
-    def decoding(self) -> float:
-        """Count the products of decoding the N-th token, or N tokens from nothing."""
-        p, S, (D, M) = self.p, self.o.codes, (self.p.D, self.p.M)
+    def _decoding(self, rate: int) -> float:
+        """Count the products of decoding the N-th token, or N tokens from nothing, at so many for each pair."""
+        p, S, D = self.p, self.o.codes, self.p.D
         steps, windows, tables, distances = decoded(p.N, self.o.block, whole=self.workload is Workload.DECODE_TOTAL)
-        of_queries = (windows + tables * S) * (D + M) + self.relative * D * (steps * D + distances)
+        of_queries = (windows + tables * S) * rate + self.relative * D * (steps * D + distances)
         return 2.0 * p.B * (p.kv_heads * steps * S * D + p.H * of_queries)
 
     @property

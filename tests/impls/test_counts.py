@@ -43,6 +43,7 @@ WIDE: Params = {**SHORT, "D": 32, "M": 16, "params": CHUNK}
 PADDED: Params = {"N": 64, "D": 8, "padding": 0.5}
 FEW: Params = {"B": 1, "H": 2, "N": 40, "D": 8, **SEQ}
 SPAN: Params = {"span": 6, "ramp": 5}
+OWN: Params = {"selected": 1}
 SMALL: Params = {"H": 3, "D": 4, "M": 6}
 GATED = [f"gated.{name}" for name in ("retnet", "lightning", "mamba2", "mamba3", "gla", "hgrn2")]
 DELTA = [f"delta.{name}" for name in ("deltanet", "gated_deltanet", "kda", "rwkv7", "gated_deltanet2", "comba", "deltaproduct")]
@@ -71,6 +72,8 @@ COUNTED = [
     row("linear.cuda", exact=64 * TOKENS * 4 * 64**2, executed=64 * TOKENS * (4 * 64**2 + 2 * 64), B=64, H=8, **SEQ),
     row("linear.cuda", executed=64 * TOKENS * (6 * 64**2 + 2 * 64), B=1, H=8, N=65536, **SEQ),
     row("linear.cuda", BOTH, exact=64 * TOKENS * 12 * 64**2, executed=64 * TOKENS * (16 * 64**2 + 4 * 64), B=64, H=8, **SEQ),
+    # heads of q that share k and v share φ(k) vᵀ too, whoever repeats them
+    *(row(f"linear.{name}", exact=2 * 5 * 1024 * 2 * 64**2, kv_heads=1, **SEQ) for name in ("chunked", "cuda", "triton")),
     # what is needed; q, k, v, o and a strength
     row("delta.deltanet", exact=100 * 3 * 1024, traffic=400 * (32 + 32 + 16 + 16 + 1), **WIDE),
     # K Kᵀ and Q Kᵀ; both sides of the triangular system; the sums over pairs; W S, Kᵀ U and Q S; its inverse
@@ -122,6 +125,15 @@ COUNTED = [
     ),
     # a head of 31 queries, causal, one block; then 65 queries: two tiles of 32 with 63 keys, and one of 1 with 32
     row("sparse.window", executed=32 * (31 * 31 + 2 * 32 * 63 + 32), params={"window": 32}, N=96, D=8, M=4, **ONE, **SEQ),
+    row("sparse.window", STEP, exact=2 * 32 * 12, executed=2 * 32 * 16, params={"window": 32}, N=96, D=8, M=4, **ONE, **SEQ),
+    # 64 blocks, of which 16 and the 15 places after the last one are listed
+    row("sparse.qsa", STEP, executed=2 * (2 * 2 * 32 * 64 + 4 * 2 * 128 * (256 + 15)), **SEQ),
+    # the own block alone needs no scores, and no index keys from the cache
+    row("blocks.msa", exact=2 * 8 * 128 * 8 * 128 * 129 / 2, executed=8 * 4 * 64 * 8 * 32 * 320, params=OWN, **SEQ),
+    row("blocks.msa", STEP, exact=2 * 8 * 128 * 128, traffic=4 * (2048 + 2 * 64 * 5 + 8 * 128 * 128), params=OWN, **SEQ),
+    # inputs are read twice and have gradients, o is written and dL/do read; a scorer's inputs are read once
+    row("blocks.hca", BOTH, traffic=TOKENS * 64 * (5 * 4 + 3 * 3), kv_heads=1, **SEQ),
+    row("blocks.csa", BOTH, traffic=TOKENS * (64 * (5 * 4 + 3 * 5) + 2 * 33 + 4 * 32), kv_heads=1, **SEQ),
     # half projection and half attention
     row("linformer.linformer", exact=4 * TOKENS * 32 * 128, executed=4 * TOKENS * 32 * 128, params={"k": 32}),
     row("linformer.linformer", exact=4 * 2 * 4 * 64 * 64 * 128, params={"k": 256}, N=64),
@@ -147,7 +159,9 @@ COUNTED = [
     row("pooling.power_bert", exact=16 * (100**2 * 8 + 25**2 * 14), params={"keep": 0.25}, N=100, D=8, M=6),
     row("pooling.power_bert", BOTH, exact=16 * (100**2 * 8 + 3 * 25**2 * 14), params={"keep": 0.25}, N=100, D=8, M=6),
     # without a mask every query sees the table
-    row("vq.blockwise", exact=12 * 1000 * 14, executed=12 * 1000 * 14, params={"codes": 10}, N=100, **SMALL),
+    row("vq.blockwise", exact=12 * 1000 * 14, executed=12 * 1000 * (4 + 12), params={"codes": 10}, N=100, **SMALL),
+    row("vq.quantised", exact=12 * 1000 * 104, executed=12 * 1000 * (4 + 120), params={"codes": 10}, N=100, **SMALL),
+    row("vq.blockwise", STEP, executed=12 * (40 + 100 * 12), params={"codes": 10}, N=100, **SMALL, **SEQ),
 ]
 
 
@@ -270,12 +284,18 @@ class TestQuantisedKeys:
         params, shape = {"codes": 10, "block": 8}, {**SMALL, "N": N}
         forward, both = (seq("vq.blockwise", workload, params, **shape) for workload in (FORWARD, BOTH))
         pairs = windows + 10 * tables
-        assert forward.exact_flops == forward.executed_flops == 6 * 2 * (N * 10 * 4 + pairs * (4 + 6))
+        assert forward.exact_flops == 6 * 2 * (N * 10 * 4 + pairs * (4 + 6))
         assert both.exact_flops == forward.exact_flops + 6 * 2 * (windows * 2 * 10 + 10 * tables * (4 + 2 * 6))
-        assert both.executed_flops == forward.executed_flops + 6 * 2 * pairs * (3 * 4 + 2 * 6)
-        with_positions = seq("vq.blockwise", FORWARD, {**params, "bias": "relative"}, **shape)
+        # padded to one width
+        assert forward.executed_flops == 6 * 2 * (N * 10 * 4 + pairs * (6 + 6))
+        assert both.executed_flops == forward.executed_flops + 6 * 2 * pairs * 5 * 6
+        forward_at, both_at = (seq("vq.blockwise", each, {**params, "bias": "relative"}, **shape) for each in (FORWARD, BOTH))
         rows = 2 * 3 * min(N, 9) * 4 * 4
-        assert with_positions.exact_flops == forward.exact_flops + 6 * 2 * 4 * distances + rows
+        assert forward_at.exact_flops == forward.exact_flops + 6 * 2 * 4 * distances + rows
+        # the backward of a bias pads nothing; own blocks are squares, of which the last may be smaller
+        squares, reach = windows + sum(n * (n - 1) / 2 for n in (*[8] * (N // 8), N % 8)), min(N, 8) + 1
+        slopes = squares * (3 * 4 + 2 * 6) + 10 * tables * 5 * 6 + 3 * 4 * N * reach
+        assert both_at.executed_flops - forward_at.executed_flops == 6 * 2 * slopes + 2 * 2 * 3 * reach * 4 * 4
 
     def test_tables_by_products_are_counted(self) -> None:
         how = ({"reduction": "serial"}, {"reduction": "matmul"})

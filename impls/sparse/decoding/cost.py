@@ -14,7 +14,7 @@ from .caches import Caches, caches_for
 
 
 def decoding_cost(problem: Problem, pattern: Pattern, workload: Workload) -> Cost:
-    """Compute the cost of a step at context N, or of N steps from nothing; executed is what the definition needs."""
+    """Compute the cost of a step at context N, or of N steps from nothing; a CPU pads D or M to the wider."""
     p = problem
     caches, exact = caches_for(pattern, Shape(p.N, p.H, causal=True), p.kv_heads), exact_flops(p, pattern, workload)
     # a key and its value, for all samples
@@ -22,7 +22,7 @@ def decoding_cost(problem: Problem, pattern: Pattern, workload: Workload) -> Cos
     return Cost(
         nominal_flops=nominal_flops(p, workload),
         exact_flops=exact,
-        executed_flops=exact,
+        executed_flops=exact * 2 * max(p.D, p.M) / (p.D + p.M),
         traffic_bytes=io_bytes(p, workload) + entry * sum(_entries_moved(caches, p.N, workload)),
     )
 

@@ -29,7 +29,7 @@ class QuantisedSoftmax(QuantisedKeys):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count the FLOPs of assigning codes and then of the cheapest backend, and bytes.
+        """Count the FLOPs of assigning codes and then of the cheapest backend, with both widths padded to one, and bytes.
 
         Steps also read the codebook and all k̂ and v up to their own, which they write. Raises TypeError or ValueError on bad
         parameters.
@@ -44,7 +44,7 @@ class QuantisedSoftmax(QuantisedKeys):
         return Cost(
             nominal_flops=nominal,
             exact_flops=nominal + assigning,
-            executed_flops=attending + assigning,
+            executed_flops=attending * 2 * max(p.D, p.M) / (p.D + p.M) + assigning,
             traffic_bytes=io_bytes(p, workload) + codebook + cached * p.B * p.kv_heads * (p.D + p.M) * p.dtype.bytes,
         )
 
