@@ -94,12 +94,13 @@ class FastTransformersLinear(LinearFamily):
         return o.unsqueeze(2), state
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4096)
 def _masks(causal: bool, B: int, N: int, device: torch.device) -> tuple[Any, Any]:
     """Build masks of the visible pairs and of the keys [B, N] that exist, which is all of them.
 
-    They are cached, since a model builds them once for all its layers, and one of them synchronises with the device. For a
-    non-causal call the package only asks whether the first is full, so one of 1 × 1 serves instead of N × N booleans.
+    They are cached, for documents those of each length, since a model builds them once for all its layers, and one of them
+    synchronises with the device. For a non-causal call the package only asks whether the first is full, so one of 1 × 1 serves
+    instead of N × N booleans, which it makes of the causal one only when it is asked for them.
     """
     from fast_transformers.masking import FullMask, TriangularCausalMask
 

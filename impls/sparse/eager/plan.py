@@ -44,7 +44,8 @@ class Plan:
     backward: tuple[Walk, ...]
 
 
-@lru_cache(maxsize=64)
+# as many documents in a row may have lengths of their own
+@lru_cache(maxsize=4096)
 def plan(pattern: Pattern, shape: Shape, fused: bool) -> Plan:
     """Plan one walk for each part; `fused`: for the kernel of CPUs, otherwise with scores in memory."""
     parts = pattern.parts(shape)

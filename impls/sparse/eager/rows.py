@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 
-@lru_cache(maxsize=64)
+# as many documents in a row may have lengths of their own
+@lru_cache(maxsize=4096)
 def walks(B: int, H: int, kv_heads: int, heads: tuple[int, ...], most: int) -> tuple[tuple[range, range], ...]:
     """Group rows of q [B·H] with their rows of k and v [B·K], at most `most` together, and no row of k and v twice."""
     group = H // kv_heads

@@ -50,7 +50,8 @@ class MaskedSparse(SparseAttention):
             return cost
         pattern, shape = cls.pattern_type.of(problem, params), Shape.of(problem)
         seen = sum(_pairs_within(part, n) for n in problem.lengths for part in pattern.parts(shape))
-        share = seen / (problem.B * all_pairs(pattern, shape))
+        # a short sequence may show no pair at all
+        share = seen / max(1, problem.B * all_pairs(pattern, shape))
         return cost.model_copy(update={"exact_flops": cost.exact_flops * share})
 
     @classmethod

@@ -153,6 +153,15 @@ def test_all_heads_and_every_second_head_are_walked_together() -> None:
     assert rows.walks(2, 4, 4, (0, 2), 8) == ((range(0, 7, 2), range(0, 7, 2)),)
 
 
+def test_documents_of_a_hundred_lengths_are_planned_once_each() -> None:
+    def planned() -> list[Any]:
+        return [
+            each for n in range(1, 101) for each in (plans.plan(LONG[5], Shape(n, 1, True), True), rows.walks(1, 1, 1, (0,), n))
+        ]
+
+    assert all(first is again for first, again in zip(planned(), planned(), strict=True))
+
+
 @pytest.mark.parametrize(
     ("p", "most"), [(factorised.Strided(64), 6), (neighbours.Window(129), 6), (factorised.Fixed(128, c=8), 40)], ids=str
 )
@@ -226,7 +235,11 @@ def test_one_mask_is_kept_for_a_length_from_inference_to_training_and_one_head_o
     assert method(*(x[:, :, :30] for x in inputs)).shape == (1, 4, 30, 8)
 
 
-@pytest.mark.parametrize(("name", "params"), [(name, params) for name in PARAMS for params in PARAMS[name]], ids=str)
+NO_PAIR: tuple[str, dict[str, Any]] = ("fixed", {"mode": "by_layer", "layer": 1, "stride": 128})
+"""A pattern that shows nothing at the length below."""
+
+
+@pytest.mark.parametrize(("name", "params"), [*((name, each) for name in PARAMS for each in PARAMS[name]), NO_PAIR], ids=str)
 def test_padding_lessens_what_is_needed_and_never_what_is_executed(name: str, params: dict[str, Any]) -> None:
     problem = Problem(B=3, H=4, N=50, D=8, M=8, causal=True, padding=0.6)
     method: Any = build(f"sparse.{name}_masked", problem, **params)
