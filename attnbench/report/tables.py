@@ -242,10 +242,10 @@ def _over(section: Section, base: CellSummary | None, N: int, head: str) -> Colu
         cell = section.at(label, N)
         if cell is None:
             texts[label] = ""
-        elif base is cell:
-            texts[label] = "1 (baseline)"
         elif not cell.ok:
             texts[label] = short(cell.status)
+        elif base is cell:
+            texts[label] = "1 (baseline)"
         else:
             texts[label] = factor(speedup(base, cell)) or "n/a" if base is not None and base.ok else "n/a"
     return Column(head, texts)

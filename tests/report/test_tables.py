@@ -87,6 +87,9 @@ def test_speed_ups_are_over_the_methods_that_the_suite_names_or_over_each_usual_
     assert set(told["linear.chunked(chunk=64)"]) == {"1 (baseline)"}
     assert "×" in told["softmax.naive"][0]
     assert told["softmax.naive"][-1] == "OOM"
+    small.report = ReportSpec(tables=("speedup",), baselines=("softmax.naive",))
+    (failing,) = tables(found(small))
+    assert rows(failing)["softmax.naive"] == ("1 (baseline)", "1 (baseline)", "OOM")
     decoding.report = ReportSpec(tables=("speedup",))
     assert set(titles(found(decoding))) == {"Speed-up over softmax.sdpa", "Speed-up over softmax.recompute"}
 
