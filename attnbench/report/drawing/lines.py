@@ -84,12 +84,12 @@ def over_length(findings: Findings, sections: Sequence[Section], shown: Sequence
 
         def draw(axes: Axes) -> float:
             lengths_across(axes, section.lengths)
-            if plotted.level is not None:
-                axes.axhline(plotted.level, color=soft(), linewidth=scaled(0.8), zorder=1)
             for label, name in names.items():
                 curve(axes, plotted.points(section.series[label]), looks[label], name)
             if not any(plotted.points(series) for series in section.series.values()):
                 said(axes, "nothing was measured")
+            elif plotted.level is not None:
+                axes.axhline(plotted.level, color=soft(), linewidth=scaled(0.8), zorder=1)
             return gutter(axes, failures(section, looks)) if sheet.failures else 0.0
 
         head = heading_of(section, conditions, titled=sheet.titled)

@@ -138,14 +138,16 @@ def _drawn(figure: Figure, own: Sequence[Panel], across: int, high: float) -> li
 
 
 def _share(drawn: Sequence[tuple[Panel, Axes]]) -> None:
-    """Give panels of one scale the same limits, and number their axes."""
+    """Give panels of one scale the limits of those that have numbers, and number their axes."""
     groups = grouped((id(axes) if panel.scale is None else panel.scale, (panel, axes)) for panel, axes in drawn)
     for members in groups.values():
-        limits = [axes.get_ylim() for _, axes in members if axes.has_data()] or [members[0][1].get_ylim()]
+        # a line without points, which is there for the legend, has no limits
+        limits = [axes.get_ylim() for _, axes in members if all(map(math.isfinite, axes.dataLim.intervaly))]
         for panel, axes in members:
-            axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+            if limits:
+                axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
             if panel.unit is not None:
-                number_up(axes, panel.unit)
+                number_up(axes, panel.unit, empty=not limits)
 
 
 def _legend(figure: Figure, width: float) -> None:

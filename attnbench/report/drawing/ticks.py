@@ -58,20 +58,20 @@ def wide(axes: Axes) -> float:
     return float(axes.get_position().width * axes.get_figure(root=True).get_figwidth())  # type: ignore[union-attr]
 
 
-def number_up(axes: Axes, unit: Unit) -> None:
-    """Make the vertical axis logarithmic, at least so wide that it can be read, with ticks of its unit."""
+def number_up(axes: Axes, unit: Unit, *, empty: bool) -> None:
+    """Make the vertical axis logarithmic, at least so wide that it can be read, with ticks of its unit unless it is empty."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     more = max(1.0, _SPANS * low / high) ** 0.5
     axes.set_ylim(low / more, high * more)
-    _numbered(axes, "y", ticks(unit, low / more, high * more) if axes.has_data() else [])
+    _numbered(axes, "y", [] if empty else ticks(unit, low / more, high * more))
 
 
 def number_across(axes: Axes, unit: Unit, low: float, high: float, title: str) -> None:
     """Make the horizontal axis logarithmic between two ends, with those ticks of its unit that have room beside each other."""
     axes.set_xscale("log")
     axes.set_xlim(low, high)
-    axes.set_xlabel(title)
+    axes.set_xlabel(title, parse_math=False)
     chosen: Ticks = []
     end = -math.inf
     for value, words in ticks(unit, low, high):

@@ -101,6 +101,18 @@ def test_a_run_in_which_everything_failed_or_nothing_was_begun_still_has_its_pan
     assert "nothing was measured" in words(planned)
 
 
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(("kind", "methods"), [("time", ["linear.a"]), ("ratio", ["linear.a", "softmax.sdpa"])])
+def test_a_panel_without_a_number_takes_the_axis_of_the_one_beside_it(kind: str, methods: list[str], causal: bool) -> None:
+    laws = [Law(name, 1e-3, 1.0, only_causal=causal if name == "linear.a" else None) for name in methods]
+    runs = [Synthetic(laws, SHORT, masks, FORWARD) for masks in ((causal,), (True, False))]
+    (alone,), (left, right) = (pictures(found(run), kind)[0].axes for run in runs)
+    assert left.get_ylim() == right.get_ylim() == alone.get_ylim()
+    # the numbers of both stand on the left
+    numbers, wanted = ([label.get_text() for label in axes.get_yticklabels()] for axes in (left, alone))
+    assert numbers == wanted != []
+
+
 def test_names_are_drawn_as_they_are_or_as_the_suite_calls_them(small: Synthetic, hostile: Synthetic) -> None:
     def shown(run: Synthetic, **labels: str) -> list[str]:
         run.report = ReportSpec(labels=labels)
