@@ -13,7 +13,7 @@ from attnbench.report.text.names import drawable, short_names
 from attnbench.schema.cell import Workload
 from attnbench.schema.figures import FIGURES
 from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
+from attnbench.schema.run import RunInfo, devices
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,14 @@ class Findings:
         """Say how the method is implemented; empty where it was never described."""
         description = self.run.methods.get(summary.cell.method)
         return description.tier if description else ""
+
+    def place(self, summary: CellSummary) -> str:
+        """Name the device that a cell was measured on, as conditions do; empty where all cells are of one."""
+        return self._devices.get(summary.environment, next(iter(self._devices.values()), ""))
+
+    @cached_property
+    def _devices(self) -> dict[str, str]:
+        return devices(self.run)
 
     def paper(self, summary: CellSummary) -> str:
         """Name the method's paper; empty where it was never described."""

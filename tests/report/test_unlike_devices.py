@@ -1,5 +1,8 @@
 """A run that was measured on unlike devices: the cells of one never stand beside those of another."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
 import pytest
 
 from attnbench.analyze.points import points
@@ -12,21 +15,19 @@ from attnbench.report.exports.formats import FORMATS
 from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board
 from attnbench.report.page.parts import environment
-from attnbench.schema.cell import Workload
+from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Roof
+from attnbench.schema.record import Record
 from attnbench.schema.run import Elsewhere, RunInfo
 from tests.report.conftest import Law, Synthetic
-from tests.report.drawn import drawings, pictures, title, words
+from tests.report.drawn import drawings, legend, pictures, refused, title, words
+from tests.report.figures.conftest import recorded
 from tests.report.page.reading import data
 
 HERE, THERE = "8f49cfc01159", "0123456789ab"
 EPYC, XEON = "AMD EPYC 9B14, 2 cores, 2 threads", "Intel Xeon 8481C, 8 cores, 8 threads"
 LAWS = (Law("softmax.sdpa", 3e-3, 2.0), Law("linear.chunked", 4e-3, 1.0))
 MADE = Synthetic(LAWS, (512, 1024, 2048, 4096), (True,), (Workload.FORWARD,))
-RECORDS = [
-    record.model_copy(update={"environment": THERE if record.job.cell.problem.N > 1024 else HERE}) for record in MADE.records()
-]
-"""Short lengths were measured on one processor, long ones on another."""
 
 
 def merged(run: RunInfo) -> RunInfo:
@@ -35,6 +36,15 @@ def merged(run: RunInfo) -> RunInfo:
     roof = {"float32": Roof(flops_per_second=9e11, bytes_per_second=1.7e11)}
     there = run.surroundings.model_copy(update={"facts": facts, "roof": roof})
     return run.model_copy(update={"elsewhere": {THERE: Elsewhere(environment=facts, surroundings=there)}})
+
+
+def moved(records: Sequence[Record], there: Callable[[Cell], bool]) -> list[Record]:
+    """Return records of which those of some cells were measured on the other processor."""
+    return [record.model_copy(update={"environment": THERE if there(record.job.cell) else HERE}) for record in records]
+
+
+RECORDS = moved(MADE.records(), lambda cell: cell.problem.N > 1024)
+"""Short lengths were measured on one processor, long ones on another."""
 
 
 @pytest.fixture
@@ -100,8 +110,7 @@ def test_each_panel_names_its_device_and_the_figure_none_for_all(findings: Findi
 
 def test_where_all_cells_are_of_one_device_that_one_is_named(findings: Findings) -> None:
     made = Synthetic(LAWS, (512, 1024), (True,), (Workload.FORWARD, Workload.FORWARD_BACKWARD))
-    digests = {Workload.FORWARD: HERE, Workload.FORWARD_BACKWARD: THERE}
-    records = [record.model_copy(update={"environment": digests[record.job.cell.workload]}) for record in made.records()]
+    records = moved(made.records(), lambda cell: cell.workload is Workload.FORWARD_BACKWARD)
     _, backward = drawings(Findings.of(merged(made.run()), records), "time")
     assert title(backward.sheets[0])[1] == f"float32, {XEON}"
     assert "Intel Xeon 8481C." in backward.caption.partition("\n\n")[0]
@@ -111,6 +120,26 @@ def test_where_all_cells_are_of_one_device_that_one_is_named(findings: Findings)
     (picture,) = pictures(left, "time")
     assert title(picture)[1] == "float32, Intel Xeon 8481C (cpu)"
     assert short_machine(left) == "8 cores (Intel Xeon 8481C)"
+
+
+def test_a_time_of_another_device_than_the_score_says_so_on_its_axis() -> None:
+    info, records = recorded(replace(MADE, lengths=(512,), workloads=(Workload.FORWARD, Workload.FIDELITY)))
+    (picture,) = pictures(Findings.of(merged(info), moved(records, lambda cell: not cell.workload.is_timed)), "pareto")
+    assert title(picture)[1] == f"float32, {XEON}"
+    across = [f"{each} per sample, forward\non {EPYC}" for each in ("time", "memory")]
+    assert [axes.get_xlabel() for axes in picture.axes] == 2 * across
+    (picture,) = pictures(Findings.of(merged(info), moved(records, lambda cell: cell.method == "softmax.sdpa")), "pareto")
+    assert {axes.get_xlabel() for axes in picture.axes} == {"time per sample, forward", "memory per sample, forward"}
+
+
+def test_memory_against_time_joins_what_one_device_measured_alone() -> None:
+    made = replace(MADE, lengths=(512, 1024), heads=(8, 16))
+    apart = Findings.of(merged(made.run()), moved(made.records(), lambda cell: cell.problem.H == 16))
+    assert "memory under two sets of conditions" in refused(apart, "memory_against_time")
+    both = Findings.of(merged(made.run()), moved(made.records(), lambda cell: cell.problem.N == 1024))
+    (picture,) = pictures(both, "memory_against_time")
+    assert [axes.get_title(loc="left") for axes in picture.axes] == [f"causal, N = 512, {EPYC}", f"causal, N = 1k, {XEON}"]
+    assert set(legend(picture)) == {"softmax.sdpa", "linear.chunked", "H=8", "H=16"}
 
 
 def test_a_device_without_a_roof_does_not_keep_others_from_theirs(findings: Findings) -> None:

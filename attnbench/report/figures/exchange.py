@@ -31,7 +31,7 @@ _Pairs = dict[str, list[tuple[Estimate, Estimate, float]]]
 
 
 def memory_against_time(findings: Findings, sheet: Sheet) -> list[Drawing]:
-    """Draw a figure for each workload, a panel for each mask and length, of a run that varies a condition beside the length."""
+    """Draw a figure a workload, a panel a mask, length and device, of a run that varies a condition beside the length."""
     workloads = by_workload(findings, lambda workload: workload.is_timed, _OTHERWISE)
     drawings = [drawing for sections in workloads if (drawing := _drawing(findings, sections, sheet))]
     if not drawings:
@@ -51,15 +51,21 @@ def _pairs(findings: Findings, sections: Sequence[Section], N: int, sizes: dict[
 
 
 def _drawing(findings: Findings, sections: Sequence[Section], sheet: Sheet) -> Drawing | None:
-    """Draw one workload; None where it has one set of conditions alone, or no cell with both figures."""
-    parts = {section.conditions: section.conditions.split(", ") for section in sections}
-    if len(parts) == 1:
+    """Draw one workload; None where no device has two sets of conditions, or no cell has both figures."""
+    places = {section.conditions: findings.place(section.summaries[0]) for section in sections}
+    devices = list(dict.fromkeys(places.values()))
+    if len(places) == len(devices):
         return None
+    if len(devices) == 1:
+        # the title names it for all panels
+        places, devices = dict.fromkeys(places, ""), [""]
+    parts = {words: [part for part in words.split(", ") if part not in own.split(", ")] for words, own in places.items()}
     common = [part for part in next(iter(parts.values())) if all(part in each for each in parts.values())]
     differing = {words: ", ".join(part for part in each if part not in common) for words, each in parts.items()}
     # the first set of conditions has the largest marker
-    step = (_LARGEST - _SMALLEST) / (len(parts) - 1)
-    sizes = {words: _LARGEST - number * step for number, words in enumerate(parts)}
+    sets = list(dict.fromkeys(differing.values()))
+    step = (_LARGEST - _SMALLEST) / (len(sets) - 1)
+    sizes = {words: _LARGEST - sets.index(own) * step for words, own in differing.items()}
     workload, looks = sections[0].workload, run_looks(findings)
     time, memory = (findings.quantities[name] for name in (TIME, MEMORY))
     across, up = heading(time, workload), heading(memory, workload)
@@ -75,11 +81,13 @@ def _drawing(findings: Findings, sections: Sequence[Section], sheet: Sheet) -> D
             axes.plot([], [], "o", color=soft(), markersize=scaled(size), label=named(differing[words]))
 
     panels: list[Panel] = []
-    for causal, N in product((True, False), sorted({N for section in sections for N in section.lengths})):
-        masked = [section for section in sections if section.causal is causal]
-        if pairs := _pairs(findings, masked, N, sizes):
-            names = (*(findings.plot_names[label] for label in pairs), *differing.values())
-            head = f"{masked[0].mask}, N = {length(N)}"
+    lengths = sorted({N for section in sections for N in section.lengths})
+    for causal, N, device in product((True, False), lengths, devices):
+        # cells of unlike devices are not joined
+        alike = [section for section in sections if section.causal is causal and places[section.conditions] == device]
+        if pairs := _pairs(findings, alike, N, sizes):
+            names = (*(findings.plot_names[label] for label in pairs), *sets)
+            head = ", ".join(filter(None, (alike[0].mask, f"N = {length(N)}", device)))
             panels.append(Panel(head, partial(draw, pairs), *divmod(len(panels), 2), up, memory.unit, None, names))
     if not panels:
         return None
@@ -87,7 +95,7 @@ def _drawing(findings: Findings, sections: Sequence[Section], sheet: Sheet) -> D
     drawn = figures(panels, sheet, f"{in_words(workload)}: memory against time", second_line(findings, [", ".join(common)]))
     seen = [
         f"{in_words(workload)}: {up} against {across}, both axes logarithmic; of both less is better. {device_name(findings)}.",
-        f"The cells of one method are joined, from the largest marker to the smallest: {'; '.join(differing.values())}.",
+        f"The cells of one method are joined, from the largest marker to the smallest: {'; '.join(sets)}.",
         "Bars: the range of the replicates; a count of bytes has none.",
         *(line for each in (time, memory) for line in (meaning(each, cells), replication(cells, each))),
     ]

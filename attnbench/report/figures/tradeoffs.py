@@ -7,7 +7,7 @@ from functools import cached_property
 from attnbench.analyze.best import Candidate
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Quantity, Unit
-from attnbench.analyze.sections import Section
+from attnbench.analyze.sections import Section, grouped
 from attnbench.analyze.statistics import Estimate
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import in_words
@@ -35,6 +35,7 @@ class Cost:
     """A figure of which less is better, read off the cell that has a quality or off another one of its method."""
 
     name: str
+    """With a line of its own for a device that is not that of the section."""
     unit: Unit
     of: Callable[[CellSummary], Estimate | None]
     beside: _Beside = lambda cell: cell
@@ -91,7 +92,7 @@ def losses(findings: Findings, section: Section) -> list[Quantity]:
 
 def costs(findings: Findings, section: Section) -> list[Cost]:
     """Return time and memory of each workload, and state, as far as the run has them; else the FLOPs of the definition."""
-    found = _of_training(findings) if section.workload is Workload.TRAIN else _on_the_same_problem(findings, section)
+    found = _of_training(findings, section) if section.workload is Workload.TRAIN else _on_the_same_problem(findings, section)
     with_points = [cost for cost in found if any(cost.of(cell) for cell in section.summaries)]
     flops = Cost("FLOPs of the definition over dense attention's", Unit.FACTOR, findings.quantities["flops_of_dense"].estimate)
     return with_points or ([flops] if section.workload is Workload.FIDELITY else [])
@@ -102,14 +103,19 @@ def _on_the_same_problem(findings: Findings, section: Section) -> list[Cost]:
     whole, found, states = section.workload.has_whole_model, list[Cost](), list[Cost]()
     cells = [s for s in findings.summaries if s.cell.workload.has_whole_model is whole and not s.cell.workload.has_task]
     for workload in dict.fromkeys(s.cell.workload for s in cells if s.ok and s.medians):
-        beside = _beside([s for s in cells if s.cell.workload is workload], lambda s: (s.cell.problem,))
-        found += _of_calls(findings, beside, workload, in_words(workload))
+        own = [s for s in cells if s.cell.workload is workload]
+        found += _of_calls(findings, section, own, _problem, in_words(workload))
         if workload.keeps_state:
-            states.append(_read(findings.quantities[STATE_BYTES], beside, f"state of one sequence, {in_words(workload)}"))
+            name = f"state of one sequence, {in_words(workload)}"
+            states.append(_read(findings.quantities[STATE_BYTES], _beside(own, _problem), name))
     return [*found, *states[:1]]
 
 
-def _of_training(findings: Findings) -> list[Cost]:
+def _problem(summary: CellSummary) -> Key:
+    return (summary.cell.problem,)
+
+
+def _of_training(findings: Findings, section: Section) -> list[Cost]:
     """Return the costs of an update; of generating by the same model, and of decoding by its attention, whatever the batch."""
 
     def of_update(name: str, title: str) -> Cost:
@@ -131,22 +137,28 @@ def _of_training(findings: Findings) -> list[Cost]:
     places: list[_Beside] = []
     for (workload, batch), cells in later.items():
         if any(s.ok and s.medians for s in cells):
-            models = workload.has_model
-            places.append(_beside(cells, shape if models else lambda s: shape(s)[:1]))
-            found += _of_calls(findings, places[-1], workload, f"{in_words(workload)}, {batch}")
+            about: Callable[[CellSummary], Key] = shape if workload.has_model else lambda s: shape(s)[:1]
+            places.append(_beside(cells, about))
+            found += _of_calls(findings, section, cells, about, f"{in_words(workload)}, {batch}")
 
     def first(cell: CellSummary) -> CellSummary | None:
         """Return the first of several that was measured, else the first that there is."""
         known = [other for place in places if (other := place(cell)) is not None]
         return next((other for other in known if other.ok), known[0] if known else None)
 
-    # what one sequence keeps is no matter of the batch
+    # what one sequence keeps is no matter of the batch, nor of the device
     return [*found, _read(findings.quantities[STATE_BYTES], first, "state of one sequence")]
 
 
-def _of_calls(findings: Findings, beside: _Beside, workload: Workload, name: str) -> list[Cost]:
-    """Return time and memory of one kind of cell."""
-    return [_read(findings.quantities[each], beside, f"{each} {per(workload)}, {name}") for each in (TIME, MEMORY)]
+def _of_calls(
+    findings: Findings, section: Section, cells: Sequence[CellSummary], about: Callable[[CellSummary], Key], name: str
+) -> list[Cost]:
+    """Return time and memory of cells of one workload, of each device apart; another one than the section's is named."""
+    found, workload = list[Cost](), cells[0].cell.workload
+    for there, own in grouped((findings.place(s), s) for s in cells).items():
+        beside, on = _beside(own, about), "" if there == findings.place(section.summaries[0]) else f"\non {there}"
+        found += [_read(findings.quantities[each], beside, f"{each} {per(workload)}, {name}{on}") for each in (TIME, MEMORY)]
+    return found
 
 
 def _read(quantity: Quantity, beside: _Beside, name: str) -> Cost:
