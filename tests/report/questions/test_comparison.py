@@ -22,7 +22,7 @@ from attnbench.report.questions.comparison.table import (
     judgement_json,
 )
 from attnbench.report.text import markdown
-from attnbench.schema.cell import Workload
+from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -150,6 +150,18 @@ def test_each_side_is_read_by_its_own_formulas_of_cost(five: Synthetic) -> None:
     assert {float(row["ratio"]) for row in rows} == {2.0}
     assert [float(row["new"]) / float(row["old"]) for row in rows] == pytest.approx([2.0] * len(rows), rel=1e-4)
     assert all(row[3] != row[4] for row in comparison_table(found).rows if row[5])
+
+
+def test_a_largest_batch_is_the_one_that_ran_and_a_figure_that_no_side_has_is_n_a(decoding: Synthetic) -> None:
+    decoding.batches, decoding.lengths = (Batch.LARGEST,), (1024,)
+    found = two(decoding, metric="energy")
+    table = comparison_table(found)
+    assert {row[3:5] for row in table.rows} == {("n/a", "n/a"), ("unsupported", "unsupported")}
+    assert "Everywhere: float32, H=8, D=64, batch=largest." in table.notes
+    batches = {row["method"]: row["B"] for row in csv.DictReader(io.StringIO(comparison_csv(found)))}
+    assert list(batches.values()) == ["100", "300", "2000", ""]
+    methods = judge_methods(Findings.of(decoding.run(), decoding.records()), "softmax.sdpa", 0.05, LEVEL)
+    assert {row["B"] for row in csv.DictReader(io.StringIO(comparison_csv(methods))) if row["ratio"]} == {""}
 
 
 def test_a_short_job_summary_is_whole_and_a_long_one_is_cut_before_it_is_dropped(

@@ -14,7 +14,7 @@ from attnbench.report.text.names import ascii_only, one_line, shorten
 from attnbench.report.text.numbers import written
 from attnbench.report.text.statuses import short
 from attnbench.report.text.table import WIDTH, Table, rows_csv, wrapped
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.noun import Scalar
 from attnbench.schema.units import bytes_, length, three_digits
 
@@ -40,8 +40,8 @@ def comparison_table(judgement: Judgement) -> Table:
         for side, figure in ((row.pair.old, judgement.figures.old), (row.pair.new, judgement.figures.new)):
             found = figure.estimate(side)
             none = "no number" if judgement.terms.of_methods else "not planned"
-            failed = none if side is None else short(side.status)
-            sides.append(written(found.value, quantity.unit) if found else failed)
+            without = none if side is None else "n/a" if side.ok else short(side.status)
+            sides.append(written(found.value, quantity.unit) if found else without)
         what = ", ".join([cell.workload.value, cell.problem.mask, *(each for each in words if each not in everywhere)])
         texts = (method(row), what, length(cell.problem.N), *sides, ratio_text(row.ratio), word(row.verdict, quantity.unit))
         rows.append((*texts, _memory(row)) if timed else texts)
@@ -71,7 +71,8 @@ def conditions(cell: Cell) -> list[str]:
     """`float32`, `B=4`, `H=8`, `D=64`, …: what is not the default of a cell, but for its method, workload, mask and length."""
     problem, given = cell.problem, cell.model_dump(mode="json", exclude_defaults=True, exclude={"method", "params", "workload"})
     usual = {"M": problem.D, "kv_heads": problem.H, "dtype": problem.dtype.value, "N": problem.N, "causal": problem.causal}
-    sizes = {"B": problem.B, "H": problem.H, "D": problem.D}
+    # each side finds a largest batch of its own
+    sizes = {axis: getattr(problem, axis) for axis in ("HD" if cell.batch is Batch.LARGEST else "BHD")}
     found = {**sizes, **given.pop("problem"), **given.pop("training", {}), **given.pop("model", {}), **given}
     words = (f"{name}={value}" for name, value in found.items() if usual.get(name) != value and name != "device")
     return [problem.dtype.value, *map(one_line, words)]
@@ -124,10 +125,14 @@ def record(judgement: Judgement, comparison: Comparison) -> dict[str, Scalar | N
     cell, interval = pair.any.cell, ratio.interval if ratio else None
     quantity, sides = figures.new, ((pair.old, figures.old), (pair.new, figures.new))
     old, new = (found.value if (found := figure.estimate(side)) else None for side, figure in sides)
+    batches = {side.B for side, _ in sides if side and (cell.batch is Batch.FIXED or "B" in side.facts)}
     return {
         "method": method(comparison),
         "workload": cell.workload.value,
-        **{axis: getattr(cell.problem, axis) for axis in "NBHDM"},
+        "N": cell.problem.N,
+        # of a largest batch that each side found for itself there may be two, or none
+        "B": batches.pop() if len(batches) == 1 else None,
+        **{axis: getattr(cell.problem, axis) for axis in "HDM"},
         "dtype": cell.problem.dtype.value,
         "causal": cell.problem.causal,
         "device": cell.device,
