@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from attnbench.analyze.cells import OK, CellSummary
+from attnbench.analyze.sections import Section
 from attnbench.report.figures.make import folder_files
 from attnbench.report.findings import Findings
 from attnbench.report.headline import headlines
 from attnbench.report.questions.fidelity.figure import lines, swept_parameters
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import OUTPUT_ERROR
 from attnbench.schema.problem import Problem
@@ -41,6 +43,11 @@ def test_a_line_joins_what_differs_in_the_parameter_with_the_most_values_but_no_
     hashing = made["lsh.reformer(bucket_size=32)"]
     assert (hashing.swept, [s.cell.params["rounds"] for s in hashing.cells]) == ("rounds", [1, 2, 4])
     assert made["softmax.sdpa"].swept == ""
+    mixed: list[dict[str, Scalar]] = [{"k": 32}, {}, {"k": "all"}, {"k": 16}]
+    cells = [Cell(method="m", problem=Problem(N=64), params=each) for each in mixed]
+    (joined, *others) = lines(Section(Workload.FIDELITY, False, "", tuple(CellSummary(cell, OK) for cell in cells)), 64)
+    assert (joined.name, joined.swept, [s.cell.params["k"] for s in joined.cells]) == ("m", "k", [16, 32])
+    assert [(line.name, line.swept, len(line.cells)) for line in others] == [("m", "", 1), ("m(k=all)", "", 1)]
     words_and_flags = itertools.product(("merged", "per_head"), (True, False))
     params: list[dict[str, Scalar]] = [{"mode": mode, "distinct": flag, "c": 8} for mode, flag in words_and_flags]
     assert swept_parameters([Cell(method="m", problem=Problem(N=64), params=each) for each in params]) == {"m": ""}

@@ -42,21 +42,18 @@ class Line:
 def lines(section: Section, N: int) -> list[Line]:
     """Join the cells of one length that differ in the swept parameter of their method; in suite order."""
     swept = swept_parameters([s.cell for s in section.summaries])
-    found: dict[str, list[CellSummary]] = {}
+    found: dict[tuple[str, str], list[CellSummary]] = {}
     for summary in section.summaries:
         cell = summary.cell
         if cell.problem.N == N:
-            others = {name: value for name, value in cell.params.items() if name != swept[cell.method]}
-            found.setdefault(label(cell.method, others), []).append(summary)
-    made = []
-    for name, cells in found.items():
-        parameter = swept[cells[0].cell.method]
-        # a method may have some cells without the parameter
-        if all(parameter in s.cell.params for s in cells):
-            made.append(Line(name, parameter, tuple(sorted(cells, key=lambda s: float(s.cell.params[parameter])))))
-        else:
-            made.append(Line(name, "", tuple(cells)))
-    return made
+            # a method may have some cells without the parameter, or with a word in its place: they stand alone
+            parameter = swept[cell.method] if type(cell.params.get(swept[cell.method])) in {int, float} else ""
+            others = {name: value for name, value in cell.params.items() if name != parameter}
+            found.setdefault((label(cell.method, others), parameter), []).append(summary)
+    return [
+        Line(name, parameter, tuple(sorted(cells, key=lambda s: float(s.cell.params.get(parameter, 0)))))
+        for (name, parameter), cells in found.items()
+    ]
 
 
 def swept_parameters(cells: Sequence[Cell]) -> dict[str, str]:
