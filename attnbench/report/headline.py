@@ -68,7 +68,10 @@ def sentence(findings: Findings, section: Section, said: Statement) -> str:
     if said.best is None:
         why = "no two methods have a number at the same length" if said.labels else "no method has a number"
         if len(said.labels) == 1:
-            why = f"{names[said.labels[0]]} {'alone has a number' if len(section.series) > 1 else 'is the only method'}"
+            others = [cell for cell in section.summaries if cell.cell.label != said.labels[0]]
+            # of an error those of exact methods are left aside
+            alone = "is not exact" if any(map(said.quantity.values, others)) else "has a number"
+            why = f"{names[said.labels[0]]} {f'alone {alone}' if others else 'is the only method'}"
         text = f"nothing to compare: {why} {about}{without}."
     elif said.standings:
         text = f"{_learnt(findings, section, said, said.best.N)}{without}."
