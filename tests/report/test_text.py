@@ -102,7 +102,8 @@ def test_letters_that_cannot_be_shown_have_a_place_all_the_same() -> None:
     # control characters never reach a terminal or a file
     assert one_line("a\x1b[31m\r\n\tb\u2028c") == "a [31m b c"
     # without Unicode signs have plain letters, and other letters a question mark
-    assert ascii_only("1 µs ±3% 2×…中") == "1 us +-3% 2x~?"
+    assert ascii_only("1 µs ±3% 2×…中, p ≤ 0.05") == "1 us +-3% 2x~?, p <= 0.05"
+    assert latex.escape("p ≤ 0.05, 中") == r"p $\le$ 0.05, [U+4E2D]"
     # what the font lacks becomes a box
     assert drawable("µ…中é") == "µ…□é"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from attnbench.schema.cell import Workload
 
-_PLAIN = {"µ": "u", "±": "+-", "–": "-", "−": "-", "×": "x", "…": "~", "∝": "~", "·": "-", "→": "->"}
+_PLAIN = {"µ": "u", "±": "+-", "–": "-", "−": "-", "×": "x", "…": "~", "∝": "~", "·": "-", "→": "->", "≤": "<="}
 _DRAWN = frozenset("µ±–−×…∝φ²")
 _LABEL = re.compile(r"([^()]+)\((.+)\)")
 _NOISE = re.compile(r"\((?:R|TM|C)\)|[®™]|\b(?:CPU|Processor)\b|@ *[\d.]+ *[GM]Hz", re.IGNORECASE)
