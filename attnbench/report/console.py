@@ -102,8 +102,8 @@ def _section(findings: Findings, section: Section, plain: _Plain) -> list[str]:
         heads, rows = _learnt(findings, contest, labels) if trained else _over_lengths(contest, labels, count, plain)
         # the first column is text, and so is a sparkline; all others are numbers
         align = ["left", *("left" if head == "over N" else "right" for head in heads)]
-        names = short_names(labels, name)
-        texts = [[plain(names[label])[:name], *rows[label]] for label in labels]
+        names = short_names([findings.names[label] for label in labels], name)
+        texts = [[plain(names[findings.names[label]])[:name], *rows[label]] for label in labels]
         table = tabulate(texts, ["method", *heads], tablefmt="simple", colalign=align, disable_numparse=True)
         widest = [line.replace(_SPACE, " ").rstrip() for line in table.split("\n")]
         if max(map(len, widest)) <= WIDTH:

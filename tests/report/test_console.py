@@ -10,6 +10,7 @@ from attnbench.report.console import BLOCKS, PLAIN, sparkline
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Status
+from attnbench.schema.suite import ReportSpec
 from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import found
 from tests.report.stored import as_stored
@@ -42,6 +43,12 @@ def test_a_run_without_records_or_without_cells_says_so(small: Synthetic) -> Non
     text = console.summary(Findings.of(Synthetic([]).run(), []))
     assert text.startswith("Nothing was measured: the run has no cells.\n")
     assert "AMD EPYC 9B14" in text
+
+
+def test_methods_are_called_as_the_suite_calls_them(small: Synthetic) -> None:
+    small.report = ReportSpec(labels={"linear.chunked": "Linear", "softmax.sdpa": "Flash"})
+    text = console.summary(found(small))
+    assert all(line_of(text, name) for name in ("Flash", "Linear(chunk=64)", "softmax.naive"))
 
 
 # the shape over all lengths
