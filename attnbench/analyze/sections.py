@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import TypeVar
 
 from attnbench.analyze.cells import CellSummary
@@ -159,8 +160,9 @@ def _model(cell: Cell) -> dict[str, str]:
 
 
 def stops(series: Sequence[CellSummary]) -> dict[str, list[int]]:
-    """Return by status, but for ok, the lengths of one method that it stands at, rising; by the first length of each."""
-    return grouped((summary.status, summary.cell.problem.N) for summary in series if not summary.ok)
+    """Return by status the lengths of one method beyond the longest that has numbers, rising; by the first length of each."""
+    beyond = [*takewhile(lambda summary: not summary.ok, reversed(series))]
+    return grouped((summary.status, summary.cell.problem.N) for summary in reversed(beyond))
 
 
 def longest(series: Sequence[CellSummary]) -> CellSummary | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.quantities import STATE_BYTES, TIME, Quantity, Unit, present
-from attnbench.analyze.sections import Section
+from attnbench.analyze.sections import Section, stops
 from attnbench.analyze.speedup import baseline, speedup
 from attnbench.analyze.statistics import Estimate
 from attnbench.report.conditions import device_name, meaning, measured, replication
@@ -72,7 +72,7 @@ def _drawing(
     seen = [f"{in_words(workload)}: {axes}. {device_name(findings, sections)}.", *about]
     if any(each.is_replicated for each in shown):
         seen.append("Shaded: the range of the replicates.")
-    if sheet.failures and not all(cell.ok for cell in cells):
+    if sheet.failures and any(stops(series) for section in sections for series in section.series.values()):
         seen.append("Above the panel: from which length on methods have no number, and why.")
     if len(panels) == 1 and ratio is None and any(each.grows for each in shown):
         seen.append("N^x: fitted over the upper half of a method's lengths, at least three.")
