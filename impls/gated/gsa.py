@@ -59,13 +59,16 @@ class GatedSlots(Attention):
         chunk, slots = cls(problem, **params).chunk, problem.D  # type: ignore[arg-type]
         of_keys = problem.model_copy(update={"M": slots})
         by_keys = cost_by_chunks(of_keys, chunk, 0, workload)
-        by_values = cost_by_chunks(problem, chunk, slots, workload)
+        by_values, scores = cost_by_chunks(problem, chunk, slots, workload), by_keys.executed_flops
+        if workload is Workload.FORWARD_BACKWARD:
+            # the backward of the walk repeats the forward and has two products for each
+            scores = 4 * cost_by_chunks(of_keys, chunk, 0, Workload.FORWARD).executed_flops
         # decays are read once for both, and the scores of the slots stay within: the first moves no more than its state
         state = by_keys.traffic_bytes - io_bytes(of_keys, workload)
         return by_values.model_copy(
             update={
                 "exact_flops": by_keys.exact_flops + by_values.exact_flops,
-                "executed_flops": by_keys.executed_flops + by_values.executed_flops,
+                "executed_flops": scores + by_values.executed_flops,
                 "traffic_bytes": by_values.traffic_bytes + state,
             }
         )

@@ -40,6 +40,7 @@ SQUARES, CUBES = 64**2 + 36**2, 64**3 + 36**3
 """Of 100 tokens in chunks of 64: the tail of 36 is a chunk of its own."""
 CHUNK, FAVOR = {"chunk": 64}, {"feature_map": "favor", "features": 100}
 WIDE: Params = {**SHORT, "D": 32, "M": 16, "params": CHUNK}
+PATH = 3 * (2 * 128**2 * (7 * 64 + 2 * 128) + 2 * 128 * 64**2) + 3 * 2 * 128 * 64**2
 PADDED: Params = {"N": 64, "D": 8, "padding": 0.5}
 FEW: Params = {"B": 1, "H": 2, "N": 40, "D": 8, **SEQ}
 SPAN: Params = {"span": 6, "ramp": 5}
@@ -57,6 +58,16 @@ COUNTED = [
     # a mask beside a causal call lets the fused kernel skip nothing
     row("softmax.sdpa_flash", executed=2 * 2 * 4 * 64 * 64 * 16, **PADDED, **SEQ),
     row("softmax.sdpa_flash", BOTH, executed=3.5 * 2 * 2 * 4 * 64 * 64 * 16, **PADDED, **SEQ),
+    # two maps, each as wide as the values
+    row("softmax.differential", executed=2 * 2 * 2 * 4 * 64 * 64 * 16, **PADDED, **SEQ),
+    # tiles of 1024 x 1024 are computed whole
+    row("softmax.fox", executed=SQUARE, **SEQ),
+    row("softmax.fox", BOTH, executed=3.5 * 2 * (1024 * 1024 + 512 * 1536) * 128, N=1536, **ONE, **SEQ),
+    # three tiles of 128: seven products of D = 64, two of 128 and P in each, three times a tile is crossed; and three inverses
+    row("softmax.path", executed=384 * 385 * 128 + PATH + 2 * 128**3, N=384, **ONE, **SEQ),
+    row("softmax.path", BOTH, executed=3.5 * 384 * 385 * 128 + 4 * PATH + 2 * 2 * 128**3, N=384, **ONE, **SEQ),
+    # a step reflects the keys of each head of k and v
+    row("softmax.path", STEP, exact=2 * 8 * 1024 * 128 + 2 * 1023 * 4 * 64, H=8, kv_heads=2, B=1, **SEQ),
     # D = 64, W = 72, L = 64: scores and values within a chunk, then the state read and written
     row("linear.chunked", executed=2 * TOKENS * (64 * (64 + 72) + 2 * 64 * 72), **SEQ),
     row("linear.chunked", executed=2 * (SQUARES * (64 + 72) + 100 * 2 * 64 * 72), **SHORT),
@@ -89,6 +100,8 @@ COUNTED = [
     *(row(name, executed=2 * TOKENS * (64 * 96 + 2 * 64 * 32), M=32, params=CHUNK, **SEQ) for name in GATED),
     *(row(name, executed=2 * (SQUARES * 128 + 100 * 2 * 64 * 64), params=CHUNK, **SHORT) for name in GATED),
     *(row(name, STEP, executed=8 * 4 * 64 * 64, B=1, H=8, **SEQ) for name in GATED),
+    # scores of slots by a backward that repeats the forward, values by one of its own
+    row("gated.gsa", BOTH, executed=2 * TOKENS * (4 * (64 * 128 + 2 * 4096) + 64 * 7 * 64 + 7 * 4096), params=CHUNK, **SEQ),
     # one tensor for queries and keys is moved once; hashing grows with the square
     *(row(f"lsh.{name}", traffic=3 * TOKENS * 64 * 4) for name in ("full", "reformer_pytorch")),
     *(row(f"lsh.{name}", BOTH, traffic=8 * TOKENS * 64 * 4) for name in ("full", "reformer_pytorch")),

@@ -8,13 +8,13 @@ import math
 import torch
 from torch import Tensor, nn
 
-from attnbench.api import Cell, Cost, Problem, Scalar, Workload, default_scale, dense_flops
+from attnbench.api import Cell, Cost, Problem, Scalar, Workload, default_scale
 
 from ...partial.rows import seen_by, softmax_rows
 from ...partial.widths import one_width
 from ..library.sdpa import SdpaSoftmax
 from ..reference import softmax_attention
-from ..work import FLASH_BACKWARD, cost
+from ..work import cost
 
 
 class DifferentialSoftmax(SdpaSoftmax):
@@ -55,9 +55,8 @@ class DifferentialSoftmax(SdpaSoftmax):
         _refuse_bad_layer(**params)  # type: ignore[arg-type]
         half, plain = _half(problem), cost(problem, workload, executed=0)
         wide = half.model_copy(update={"D": max(half.D, half.M), "M": max(half.D, half.M)})
-        trains = workload is Workload.FORWARD_BACKWARD
         exact = 2 * cost(half, workload, executed=0).exact_flops
-        executed = exact if workload.decodes else 2 * dense_flops(wide) * ((2 + FLASH_BACKWARD) / 2 if trains else 1)
+        executed = exact if workload.decodes else 2 * super().cost(wide, {}, workload).executed_flops
         return plain.model_copy(update={"exact_flops": exact, "executed_flops": executed})
 
     def mixing(self) -> Tensor:

@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale, dense_flops
+from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale
 
 from ...partial.cache import KvCache
 from ...partial.softmax import Rule, attend
 from ..work import FLASH_BACKWARD, cost, refuse_parameters
+from . import forgetting_product
 from .forgetting_product import forgetting_attention
 
 
@@ -50,13 +51,14 @@ class ForgettingSoftmax(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count as fused softmax attention does, and read the gates. Raises TypeError on any parameter."""
+        """Count whole tiles, whose bias hides what is later, and read the gates. Raises TypeError on any parameter."""
         refuse_parameters(params)
-        trains = workload is Workload.FORWARD_BACKWARD
-        plain = cost(problem, workload, executed=0)
-        executed = plain.exact_flops if workload.decodes else dense_flops(problem) * ((2 + FLASH_BACKWARD) / 2 if trains else 1)
-        tokens = {Workload.DECODE: 1, Workload.FORWARD_BACKWARD: 3 * problem.N}.get(workload, problem.N)
-        gates = tokens * problem.B * problem.H * problem.dtype.bytes
+        p, tile = problem, forgetting_product.TOKENS
+        plain, products = cost(p, workload, executed=0), 2 + FLASH_BACKWARD if workload is Workload.FORWARD_BACKWARD else 2
+        pairs = sum((min(a + tile, p.N) - a) * min(a + tile, p.N) for a in range(0, p.N, tile))
+        executed = plain.exact_flops if workload.decodes else float(products * p.B * p.H * pairs * (p.D + p.M))
+        tokens = {Workload.DECODE: 1, Workload.FORWARD_BACKWARD: 3 * p.N}.get(workload, p.N)
+        gates = tokens * p.B * p.H * p.dtype.bytes
         return plain.model_copy(update={"executed_flops": executed, "traffic_bytes": plain.traffic_bytes + gates})
 
     @classmethod

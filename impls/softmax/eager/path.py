@@ -54,13 +54,15 @@ class PathSoftmax(Attention):
         """Count softmax attention, the reflections within tiles, and what crosses them. Raises TypeError on any parameter."""
         refuse_parameters(params)
         p, L, trains = problem, min(path_product.TOKENS, problem.N), workload is Workload.FORWARD_BACKWARD
-        plain, heads = cost(p, workload, executed=0), float(p.B * p.H)
+        plain = cost(p, workload, executed=0)
         seen = {Workload.DECODE: p.N - 1.0, Workload.DECODE_TOTAL: p.N * (p.N - 1) / 2}.get(workload, 0.0)
-        exact = plain.exact_flops + heads * 4 * p.D * seen
+        exact = plain.exact_flops + p.B * p.kv_heads * 4.0 * p.D * seen
         attention = dense_flops(p) * ((2 + FLASH_BACKWARD) / 2 if trains else 1)
-        tiles, products = -(-p.N // L), 2.0 * L * L * (7 * p.D + L) + 2.0 * L * p.D * p.D + L * L * (L + p.D)
-        crossings = tiles * (tiles - 1) / 2 * 2.0 * L * p.D * p.D
-        moving = heads * (tiles * products * (4 if trains else 1) + crossings * (4 if trains else 1))
+        # of a tile: six products of width D, one of L, the inverse by two sides of D and L, P; and the inverse itself
+        tiles, products = -(-p.N // L), 2.0 * L * L * (7 * p.D + 2 * L) + 2.0 * L * p.D * p.D
+        crossings, inverses = tiles * (tiles - 1.0) * L * p.D * p.D, tiles * L**3 * 2 / 3
+        # the backward makes a tile again, and has two products for each
+        moving = p.B * p.H * ((tiles * products + crossings) * (4 if trains else 1) + inverses * (2 if trains else 1))
         tokens = {Workload.DECODE: 1, Workload.FORWARD_BACKWARD: 3 * p.N}.get(workload, p.N)
         gates = p.B * p.kv_heads * p.dtype.bytes * (tokens * (p.D + 1.0) + seen * p.D)
         return plain.model_copy(
