@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, io_bytes, nominal_flops
 
+from ..partial.cache import refuse_beyond
 from ..partial.heads import of_each_head
 from ..recurrence.decay import Decay
 from ..recurrence.heads import of_one_token, one_token_of
@@ -141,7 +142,8 @@ class LogLinear(Attention):
         *,
         capacity: int,  # noqa: ARG002 - the levels are those of the problem
     ) -> tuple[Tensor, State]:
-        """Attend to whole chunks of the prompt at once, and to the tokens that remain one by one."""
+        """Attend to whole chunks of the prompt at once, and to the rest one by one. Raises ValueError beyond the levels."""
+        refuse_beyond(q.shape[2], self.problem.N)
         whole = q.shape[2] - q.shape[2] % self.chunk
         first = (x[:, :, :whole] for x in (q, k, v, log_decay.unsqueeze(-1), scales))
         o, kept = attend_and_keep(self._form, tuple(first), self.chunk, self._size)
@@ -156,7 +158,11 @@ class LogLinear(Attention):
         return torch.cat(outputs, 2), state
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, scales: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]
-        """Read one token's stretches and itself, and join stretches of one length in place, as a counter carries."""
+        """Read one token's stretches and itself, and join stretches of one length in place, as a counter carries.
+
+        Raises ValueError beyond the tokens that the levels are for.
+        """
+        refuse_beyond(state.count + 1, self.problem.N)
         sums, count, heads, dtype = state.sums, state.count, q.shape[1], v.dtype
         q, k, v, log_decay, scales = (x.detach().to(sums.dtype) for x in (q, k, v, log_decay, scales))
         q, scales = (of_one_token(x, k.shape[1]) for x in (q, scales))

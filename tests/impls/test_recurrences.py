@@ -165,6 +165,15 @@ def test_fixed_decays_are_not_rounded_to_the_inputs_dtype() -> None:
     torch.testing.assert_close(log_decay.exp().flatten()[-1], torch.tensor(1 - 2.0**-12))
 
 
+def test_log_linear_says_when_its_levels_are_full() -> None:
+    call = called("gated.log_linear", N=5)
+    _, full = call.method.prefill(*call.inputs, capacity=5)
+    with pytest.raises(ValueError, match="token 6 is beyond the capacity of 5"):
+        call.method.step(*(x[:, :, :1] for x in call.inputs), state=full)
+    with pytest.raises(ValueError, match="token 10 is beyond the capacity of 5"):
+        call.method.prefill(*(x.repeat(1, 1, 2, *[1] * (x.dim() - 3)) for x in call.inputs), capacity=10)
+
+
 def test_slopes_are_those_of_their_models() -> None:
     h, q = torch.arange(8.0), torch.empty(1, 8, 1, 4)
     fla = called("gated.lightning", {"slopes": "fla", "layer": 1, "layers": 4}, H=8).method.log_decay(q).flatten()
