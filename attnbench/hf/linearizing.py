@@ -19,6 +19,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attnbench.api import Scalar
+from attnbench.hf.refusals import CannotError
 from attnbench.hf.swapping import attentions, swap, swapped_in
 from attnbench.hf.text import drawn
 from attnbench.registry import MissingPackageError
@@ -91,6 +92,8 @@ def match(model: PreTrainedModel, own: PreTrainedModel, text: Iterator[Tensor], 
             loss.backward()
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
+        for module in ours.values():
+            module.swapped.learn()
     for hook in hooks:
         hook.remove()
 
@@ -128,7 +131,12 @@ def tune(model: PreTrainedModel, text: Iterator[Tensor], budget: Budget) -> PreT
 
 @torch.no_grad()
 def perplexity(model: PreTrainedModel, tokens: Tensor, N: int, B: int = 8) -> float:
-    """Return exp of the mean loss over the next tokens of a text, int64 [T], cut into sequences of N; the rest is left out."""
+    """Return exp of the mean loss over the next tokens of a text, int64 [T], cut into sequences of N; the rest is left out.
+
+    Raises CannotError where T < N.
+    """
+    if len(tokens) < N:
+        raise CannotError(f"the text has {len(tokens):,} tokens; N={N:,} needs as many")
     model.eval()
     sequences = tokens[: len(tokens) // N * N].view(-1, N)
     total = 0.0

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
-from transformers.cache_utils import Cache
+from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from attnbench import registry
 from attnbench.api import Attention, Causality, Problem, Projection, Scalar
@@ -61,10 +61,15 @@ def swap(
     layer's queries and keys is rotated. A state has room for `capacity` tokens, by default as many as the model has positions.
     Raises CannotError on a layer or a place where the method cannot stand, and what the registry raises.
     """
-    found = dict(attentions(model))
+    there = list(attentions(model))
+    found = dict(there)
+    if not found:
+        raise CannotError(f"{type(model).__name__} has no causal attention that transformers lets one replace")
+    if len(found) < len(there):
+        raise CannotError(f"{type(model).__name__} has several layers of one number; swap in the part of it that is meant")
     chosen = sorted(found) if layers is None else list(layers)
     if strange := [layer for layer in chosen if layer not in found]:
-        known = ", ".join(map(str, sorted(found))) or "none that transformers lets one replace"
+        known = ", ".join(map(str, sorted(found)))
         raise CannotError(f"there is no layer {strange[0]}: the model has attention in layers {known}")
     if taken := [layer for layer in chosen if swapped_in(found[layer])]:
         raise CannotError(f"layer {taken[0]} is swapped already; attnbench.hf.unswap(model) first")
@@ -91,11 +96,13 @@ def unswap(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def attentions(model: nn.Module) -> Iterator[tuple[int, Any]]:
-    """Walk over the modules of self-attention that call an implementation by their config's name, by layer."""
+    """Walk over the modules of causal self-attention that call an implementation by their config's name, by layer."""
     for module in model.modules():
         layer = getattr(module, "layer_idx", None)
         is_one = "Attention" in type(module).__name__ and isinstance(layer, int) and hasattr(module, "config")
-        if is_one and not getattr(module, "is_cross_attention", False):
+        is_causal = getattr(module, "is_causal", True) and not getattr(module, "is_cross_attention", False)
+        # what transformers itself asks before it replaces an attention
+        if is_one and is_causal and _owner(model, module)._can_set_attn_implementation():
             yield int(layer), module  # type: ignore[arg-type]
 
 
@@ -105,10 +112,10 @@ def swapped_in(module: nn.Module) -> "Swapped | None":
     return found if isinstance(found, Swapped) else None
 
 
-def _owner(model: nn.Module, module: nn.Module) -> nn.Module:
+def _owner(model: nn.Module, module: nn.Module) -> PreTrainedModel:
     """Find the innermost model around a module: the one that is given the attention mask and the positions."""
     models = [each for each in model.modules() if isinstance(each, PreTrainedModel)]
-    around: list[nn.Module] = [each for each in models if any(part is module for part in each.modules())]
+    around = [each for each in models if any(part is module for part in each.modules())]
     return around[-1]
 
 
@@ -140,13 +147,14 @@ class Swapped(nn.Module):
         ).to(device=weight.device, dtype=weight.dtype)
         self._undo: list[Any] = []
         # what the model and the layer were called with, from which the method is given its part
-        self._tokens: Tensor | None = None
+        self._made: dict[str, Tensor] | None = None
         self._seen: Tensor | None = None
         self._cache: StateLayer | None = None
-        self._before: tuple[tuple[Tensor, ...], Tensor | None] | None = None
+        self._before: list[tuple[tuple[Tensor, ...], Tensor | None]] = []
 
     def enter(self, module: Any, owner: nn.Module) -> None:  # noqa: ANN401
         """Become a part of a layer's attention, which calls it from now on; `owner` is the model around it."""
+        self._names = [*signature(owner.forward).parameters]
         self._undo = [
             module.register_forward_pre_hook(self._listen, with_kwargs=True),
             owner.register_forward_pre_hook(self._listen_to_model, with_kwargs=True),
@@ -163,32 +171,40 @@ class Swapped(nn.Module):
         module.config = self._config
         del module.swapped
 
-    def _listen_to_model(self, _: nn.Module, __: tuple[Any, ...], kwargs: Kwargs) -> None:
+    def learn(self) -> None:
+        """Learn from the batch before what no gradient reaches."""
+        before, self._before = self._before, []
+        for inputs, choices in before:
+            with plainly(inputs[0]):
+                self.attention.own.learn(*inputs, choices=choices)  # type: ignore[operator]
+
+    def _listen_to_model(self, _: nn.Module, args: tuple[Any, ...], kwargs: Kwargs) -> None:
         """Keep which tokens exist, as the model is told, and learn from the batch before. Raises CannotError."""
-        mask, positions = kwargs.get("attention_mask"), kwargs.get("position_ids")
+        given = dict(zip(self._names, args, strict=False)) | kwargs
+        mask, positions = given.get("attention_mask"), given.get("position_ids")
         if mask is not None and (not isinstance(mask, Tensor) or mask.dim() != 2):
             raise CannotError(f"{self.plan.method}: a mask of one's own cannot be taken; give one of [rows, tokens]")
         if mask is None and positions is not None and bool((positions.diff(dim=-1) != 1).any()):
             raise CannotError(f"{self.plan.method}: sequences packed into one row cannot be taken; give one row for each")
         self._seen = None if mask is None else mask.bool()
-        if self._before is not None and self.training and torch.is_grad_enabled():
+        if self.training and torch.is_grad_enabled():
             # here and not in the layer, which is called once more where its activations are checkpointed
-            (before, choices), self._before = self._before, None
-            with plainly(before[0]):
-                self.attention.own.learn(*before, choices=choices)  # type: ignore[operator]
+            self.learn()
 
     def _listen(self, _: nn.Module, args: tuple[Any, ...], kwargs: Kwargs) -> tuple[tuple[Any, ...], Kwargs]:
-        """Keep the layer's tokens, and give the cache a layer for the state."""
-        self._tokens = kwargs.get("hidden_states", args[0] if args else None)
-        cache = kwargs.get("past_key_values")
+        """Project the layer's tokens, as the layer does before it attends, and give the cache a layer for the state."""
+        tokens = kwargs.get("hidden_states", args[0] if args else None)
+        self._made = {name: each(tokens) for name, each in self.into.items()}
+        # models call it past_key_values or layer_past
+        cache = next((x for x in (*args, *kwargs.values()) if isinstance(x, Cache)), None)
         self._cache = None if cache is None else self._layer_of(cache)
         if not self.plan.rotary and kwargs.get("position_embeddings") is not None:
             cos, sin = kwargs["position_embeddings"]
             kwargs["position_embeddings"] = torch.ones_like(cos), torch.zeros_like(sin)
         return args, kwargs
 
-    def _layer_of(self, cache: object) -> StateLayer:
-        if not isinstance(cache, Cache):
+    def _layer_of(self, cache: Cache) -> StateLayer:
+        if isinstance(cache, EncoderDecoderCache):
             kind = type(cache).__name__
             raise CannotError(f"{self.plan.method}: a cache of type {kind} cannot hold its state; take a DynamicCache")
         while len(cache.layers) <= self.layer:
@@ -211,10 +227,12 @@ class Swapped(nn.Module):
             return o
         learns = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
         held = []
+        if learns and self.training:
+            self._before = []
         for rows in rows_alike(self._seen, n, causal=True):
             part = rows.of_each(inputs, rows.start, n)
             if learns:
-                made = self._learning(part)
+                made = self._learning(part, part[0].shape[0] / query.shape[0])
             elif cache is None or not own.decodes:
                 made = self.attention(*part)
             else:
@@ -226,27 +244,33 @@ class Swapped(nn.Module):
         return o
 
     def _inputs(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        """Return what the method takes: the layer's own projections, and those made here from its tokens."""
-        given, raw = {"q": query, "k": key, "v": value}, []
+        """Return what the method takes: the layer's own projections, and those made of its tokens. Raises CannotError."""
+        own, place = self.attention.own, f"{self.plan.method}: layer {self.layer}"
+        p, given, raw = own.problem, {"q": query, "k": key, "v": value}, []
+        made, self._made = self._made, None
+        if made is None:
+            raise CannotError(f"{place} attends twice in one call, and has one state only; keep its own attention")
+        if key.shape[2] != query.shape[2]:
+            raise CannotError(f"{place} attends to keys of a cache or of tokens that are not known here; try use_cache=False")
+        if (query.shape[1], key.shape[1], query.shape[3], value.shape[3]) != (p.H, p.kv_heads, p.D, p.M):
+            raise CannotError(f"{place} attends with other heads or widths than its config says; keep its own attention")
         for each in self.projections:
-            if (name := f"{each.name}_proj") in self.into:
-                made: Tensor = self.into[name](self._tokens)
-                raw.append(made.unflatten(-1, (each.heads, each.width)).transpose(1, 2).to(query.dtype))
+            if (name := f"{each.name}_proj") in made:
+                raw.append(made[name].unflatten(-1, (each.heads, each.width)).transpose(1, 2).to(query.dtype))
             else:
                 raw.append(given[each.name])
-        own = self.attention.own
-        return type(own).admit(own.problem, *raw)
+        return type(own).admit(p, *raw)
 
-    def _learning(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """Attend with gradients; what a method learns without them waits for the next batch."""
+    def _learning(self, inputs: tuple[Tensor, ...], share: float) -> Tensor:
+        """Attend this share of the rows with gradients; what a method learns without them waits for the next batch."""
         own = self.attention.own
         if not (self.training and isinstance(own, Learns)):
             o: Tensor = self.attention(*inputs)
             return o
         with plainly(inputs[0]):
             choices = own.choose(*inputs)
-            self._before = tuple(x.detach() for x in inputs), choices
-            penalty = own.penalty(*inputs, choices=choices)
+            self._before.append((tuple(x.detach() for x in inputs), choices))
+            penalty = share * own.penalty(*inputs, choices=choices)
         o = self.attention(*inputs) if choices is None else self.attention(*inputs, choices=choices)
         penalised: Tensor = _WithPenalty.apply(o, penalty)  # type: ignore[no-untyped-call]
         return penalised

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-KINDS = ("llama", "qwen3", "gpt2", "mistral")
-"""Plain and grouped heads with a rotary embedding; norms of q and k; learnt positions and one product for q, k, v; a window."""
+KINDS = ("llama", "qwen3", "gpt2", "mistral", "gpt_bigcode", "bart")
+"""Plain and grouped heads with a rotary embedding; norms of q and k; learnt positions and one product for q, k, v; a window;
+one head of k and v, and another name for the cache; attention to an encoder that is not there."""
 VOCABULARY, PAD, LAYERS = 97, 0, 3
 SIZES: dict[str, Any] = {
     "hidden_size": 64,
@@ -20,15 +21,24 @@ SIZES: dict[str, Any] = {
 _OF_GPT2 = {"n_embd": 64, "n_layer": LAYERS, "n_head": 4, "n_positions": 128} | dict.fromkeys(
     ("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0
 )
+_OF_BART = {"d_model": 64, "decoder_ffn_dim": 96, "max_position_embeddings": 128} | {
+    f"{part}_{name}": size for part in ("encoder", "decoder") for name, size in (("layers", LAYERS), ("attention_heads", 4))
+}
+_OWN = {
+    **dict.fromkeys(("gpt2", "gpt_bigcode", "gptj"), _OF_GPT2),
+    "qwen3": SIZES | {"head_dim": 16},
+    "mistral": SIZES | {"sliding_window": 8},
+    "bart": _OF_BART,
+    # all layers dense
+    "deepseek_v3": SIZES | {"num_key_value_heads": 4, "first_k_dense_replace": LAYERS},
+}
 
 
 def model_of(kind: str = "llama", **options: Any) -> Any:
     """A model with random weights, always the same, in evaluation mode."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    own: dict[str, Any] = {"gpt2": _OF_GPT2, "qwen3": SIZES | {"head_dim": 16}, "mistral": SIZES | {"sliding_window": 8}}.get(
-        kind, SIZES
-    )
+    own: dict[str, Any] = _OWN.get(kind, SIZES)
     tokens = {"vocab_size": VOCABULARY, "pad_token_id": PAD, "bos_token_id": 1, "eos_token_id": None}
     torch.manual_seed(1)
     return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **own | tokens | options)).eval()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -315,7 +316,7 @@ def test_what_cannot_be_swapped_is_refused_and_leaves_the_model_as_it_was(given:
 
 
 def test_what_a_state_cannot_do_is_refused(hf: Any) -> None:
-    from transformers import DynamicCache
+    from transformers import DynamicCache, EncoderDecoderCache
 
     def refuses(says: str, call: Callable[..., object], *given: object, **named: object) -> None:
         with pytest.raises(hf.CannotError, match=says):
@@ -332,8 +333,66 @@ def test_what_a_state_cannot_do_is_refused(hf: Any) -> None:
     refuses("mask of one's own", model, tokens, attention_mask=torch.ones(3, 1, 21, 21))
     packed = torch.cat([torch.arange(10), torch.arange(11)]).expand(3, -1)
     refuses("packed into one row", model, tokens, position_ids=packed)
+    of_two = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    refuses("take a DynamicCache", logits, hf.swap(model_of("bart"), "linear.chunked"), tokens, past_key_values=of_two)
     hf.swap(hf.unswap(model), "sparse.local_attention", window=8)
     refuses("use_cache=False", written, model, tokens)
+
+
+def test_attentions_that_cannot_be_replaced_or_whose_inputs_are_not_known_are_refused(hf: Any) -> None:
+    for kind in ("gptj", "falcon", "bert"):
+        with pytest.raises(hf.CannotError, match="has no causal attention that transformers lets one replace"):
+            hf.swap(model_of(kind), "linear.chunked")
+    for kind, says in (("diffllama", "attends twice in one call"), ("deepseek_v3", "other heads or widths than its config")):
+        model = hf.swap(model_of(kind), "linear.chunked")
+        with pytest.raises(hf.CannotError, match=says):
+            logits(model, tokens_of())
+    doubled = SimpleNamespace(update=lambda k, v, _: (k.repeat(1, 1, 2, 1), v.repeat(1, 1, 2, 1)))
+    attention = hf.swap(model_of("gpt_bigcode"), "linear.chunked").transformer.h[0].attn
+    with pytest.raises(hf.CannotError, match="keys of a cache or of tokens that are not known here"):
+        attention(torch.randn(1, 3, 64), layer_past=doubled)
+    model = model_of()
+    model.another = model_of()
+    with pytest.raises(hf.CannotError, match="several layers of one number"):
+        hf.swap(model, "linear.chunked")
+
+
+def test_a_mask_may_be_given_by_place(hf: Any) -> None:
+    base, (tokens, mask) = hf.swap(model_of(), "linear.chunked").model, padded(tokens_of(), 0, 5, 9)
+    by_place, by_name = base(tokens, mask), base(tokens, attention_mask=mask)
+    assert torch.equal(by_place.last_hidden_state, by_name.last_hidden_state)
+
+
+def test_gates_are_projected_before_the_attention_whose_time_is_a_share(hf: Any) -> None:
+    from attnbench.hf.recording import Attend, attention_called_through
+
+    model, heard = hf.swap(model_of(num_hidden_layers=1), "delta.kda", reuse="vo"), list[str]()
+    into = model.model.layers[0].self_attn.swapped.into
+    for each in into.values():
+        each.register_forward_hook(lambda *_: heard.append("projected"))
+
+    def around(attend: Attend) -> Attend:
+        heard.append("attention")
+        return attend
+
+    with attention_called_through(around):
+        logits(model, tokens_of())
+    assert heard == ["projected"] * len(into) + ["attention"]
+
+
+def test_the_penalty_of_a_padded_batch_is_the_mean_over_its_rows(hf: Any) -> None:
+    model = hf.swap(model_of(), "sparse.dsa", **params_of("sparse.dsa")).train()
+    tokens, mask = padded(tokens_of(2, 40), 0, 7)
+
+    def slopes(tokens: torch.Tensor, **given: Any) -> list[Any]:
+        model.zero_grad()
+        (0 * model(tokens, **given).logits.sum()).backward()
+        return [x.grad.clone() for x in model.parameters() if x.grad is not None]
+
+    both = slopes(tokens, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp(min=0))
+    for mine, first, second in zip(both, slopes(tokens[:1]), slopes(tokens[1:, 7:]), strict=True):
+        torch.testing.assert_close(mine, (first + second) / 2, rtol=1e-4, atol=1e-7)
+    assert any(bool(x.any()) for x in both)
 
 
 def test_parameters_of_layers_are_told_to_methods_that_ask(hf: Any) -> None:

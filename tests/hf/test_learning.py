@@ -28,7 +28,7 @@ def test_recorded_queries_keys_and_values_are_those_that_the_layers_attend(kind:
     from attnbench.hf.recording import heard
 
     model, attended = model_of(kind), list[Tensor]()
-    outputs = [m for name, m in model.named_modules() if name.endswith(("o_proj", "attn.c_proj"))]
+    outputs = [m for name, m in model.named_modules() if name.endswith(("o_proj", "attn.c_proj", "self_attn.out_proj"))]
     hooks = [module.register_forward_pre_hook(lambda _, given: attended.append(given[0])) for module in outputs]
     found = heard(model, tokens_of())
     for hook in hooks:
@@ -105,10 +105,21 @@ def test_a_linearised_model_is_saved_and_read_as_any_and_a_text_that_is_too_shor
     budget = hf.Budget(N=N, B=2, match_updates=2, tune_updates=2)
     with pytest.raises(ValueError, match="T > N=64"):
         hf.linearize(model_of(), "gated.retnet", torch.arange(64), budget=budget)
+    with pytest.raises(hf.CannotError, match="63 tokens; N=64 needs as many"):
+        hf.perplexity(model_of(), torch.arange(63), N)
     model = hf.linearize(copy.deepcopy(trained()), "gated.retnet", text(), layers=[1], budget=budget)
     assert not any("lora" in name for name, _ in model.named_parameters())
     model.save_pretrained(tmp_path)
     assert torch.equal(logits(hf.load(tmp_path).eval(), tokens_of()), logits(model, tokens_of()))
+
+
+def test_a_codebook_learns_while_its_layer_is_matched(hf: Any) -> None:
+    kept = []
+    for updates in (0, 2):
+        budget = hf.Budget(N=N, B=2, match_updates=updates, tune_updates=0)
+        model = hf.linearize(model_of(vocab_size=256), "vq.blockwise", text(), layers=[1], budget=budget, block=8)
+        kept.append([x for name, x in model.named_buffers() if ".swapped." in name])
+    assert not all(map(torch.equal, *kept))
 
 
 class LooksBack:
