@@ -12,7 +12,7 @@ import torch
 from attnbench.measure import nvml
 from attnbench.measure.clock import Clock, ColdClock, ColdGraphClock, GraphClock, WallClock
 from attnbench.measure.environment import Facts
-from attnbench.measure.host_conditions import cgroup_file
+from attnbench.measure.host_conditions import left_by_limits
 
 
 class NoDeviceError(RuntimeError):
@@ -55,12 +55,8 @@ def free_bytes(device: str) -> int:
     """Return the bytes that are free now, on the GPU or on the host."""
     if device.startswith("cuda"):
         return int(torch.cuda.mem_get_info(device)[0])
-    # what the kernel says is available, or what the container's limit leaves, whichever is less
-    available = int(psutil.virtual_memory().available)
-    limit, current = (cgroup_file(name) for name in ("memory.max", "memory.current"))
-    if limit is None or current is None or (text := limit.read_text().strip()) == "max":
-        return available
-    return max(0, min(available, int(text) - int(current.read_text())))
+    # what the kernel says is available, or what a container's limit leaves, whichever is least
+    return max(0, min([int(psutil.virtual_memory().available), *left_by_limits()]))
 
 
 def facts(device: str) -> Facts:

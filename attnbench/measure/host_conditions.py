@@ -3,7 +3,7 @@
 import os
 import statistics
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Self
 
 from attnbench.measure.environment import Facts
@@ -45,27 +45,41 @@ def _ticks(lines: list[str]) -> list[int]:
 
 
 def throttled_periods() -> int | None:
-    """Return how often this container was held back by its CPU quota; None without a quota."""
-    return counted(cgroup_file("cpu.stat"), "nr_throttled")
+    """Return how often a CPU quota held this container back, or one around it; None without a quota."""
+    found = [count for group in control_groups() if (count := counted(group / "cpu.stat", "nr_throttled")) is not None]
+    return sum(found) if found else None
 
 
-def counted(file: Path | None, name: str) -> int | None:
+def left_by_limits() -> list[int]:
+    """Return the bytes that each limit of memory leaves, of this container or of one around it.
+
+    Files that were read and are not in use count as left, as they do for the whole machine: their pages are taken first.
+    """
+    found = []
+    for group in control_groups():
+        limit, current = (next(iter(_lines(group / name)), "max") for name in ("memory.max", "memory.current"))
+        if "max" not in {limit, current}:
+            found.append(int(limit) - int(current) + (counted(group / "memory.stat", "inactive_file") or 0))
+    return found
+
+
+def counted(file: Path, name: str) -> int | None:
     """Return the count of that name in a file of the kernel with one on each line; None where there is none."""
     return next((int(line.split()[1]) for line in _lines(file) if line.startswith(f"{name} ")), None)
 
 
-def cgroup_file(name: str) -> Path | None:
-    """Return the path of a file of this process' own control group (version 2); None where there is none."""
+def control_groups() -> list[Path]:
+    """Return the folder of this process' own control group (version 2), then those of the groups around it."""
     for line in _lines(Path("/proc/self/cgroup")):
         if line.startswith("0::"):
-            path = Path("/sys/fs/cgroup") / line[3:].lstrip("/") / name
-            return path if path.exists() else None
-    return None
+            own = PurePosixPath(line[3:].lstrip("/"))
+            return [Path("/sys/fs/cgroup") / group for group in (own, *own.parents)]
+    return []
 
 
-def _lines(path: Path | None) -> list[str]:
+def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text().splitlines() if path else []
+        return path.read_text().splitlines()
     except OSError:
         return []
 

@@ -211,9 +211,10 @@ def kill_descendants() -> None:
 
 def count_oom_kills() -> int:
     """Return how often the kernel killed for lack of memory, in this control group or else on this machine."""
-    from attnbench.measure.host_conditions import cgroup_file, counted
+    from attnbench.measure.host_conditions import control_groups, counted
 
-    found = (counted(file, "oom_kill") for file in (cgroup_file("memory.events"), Path("/proc/vmstat")))
+    files = [*(group / "memory.events" for group in control_groups()), Path("/proc/vmstat")]
+    found = (counted(file, "oom_kill") for file in files)
     return next((count for count in found if count is not None), 0)
 
 

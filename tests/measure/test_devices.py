@@ -1,6 +1,6 @@
 """The branch on the device: which clock, how much memory, which facts; and its roof."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -97,6 +97,19 @@ def test_free_memory_is_what_the_machine_and_the_container_leave(
         if value is not None:
             kernel(f"/sys/fs/cgroup/box/{name}", f"{value}\n")
     assert devices.free_bytes("cpu") == free
+
+
+@pytest.mark.parametrize(("step", "job", "free"), [((6, 2), (7, 2), 3), ((6, 2), (7, 0), 2), (("max", 4), (5, 0), 0)])
+def test_files_that_can_be_dropped_count_as_free_and_the_closest_limit_around_this_container_holds(
+    kernel: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, step: Sequence[Any], job: Sequence[Any], free: int
+) -> None:
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=8 * GIB))
+    kernel("/proc/self/cgroup", "0::/job/step/task\n")
+    for group, (limit, cached) in {"job/step/task": ("max", 0), "job/step": step, "job": job}.items():
+        kernel(f"/sys/fs/cgroup/{group}/memory.max", f"{limit if limit == 'max' else limit * GIB}\n")
+        kernel(f"/sys/fs/cgroup/{group}/memory.current", f"{5 * GIB}\n")
+        kernel(f"/sys/fs/cgroup/{group}/memory.stat", f"anon 1\ninactive_file {cached * GIB}\n")
+    assert devices.free_bytes("cpu") == free * GIB
 
 
 def test_facts_of_a_cpu_tell_how_torch_will_use_it() -> None:

@@ -89,10 +89,12 @@ def test_ticks_are_those_of_the_cores_that_this_process_may_use_and_zero_where_n
     assert (found.total_ticks, found.steal_ticks, found.busy_ticks, found.throttled) == (total, steal, busy, None)
 
 
-def test_throttled_periods_are_read_from_this_process_own_control_group(kernel: Kernel) -> None:
+def test_throttled_periods_are_those_of_this_process_own_control_group_and_of_those_around_it(kernel: Kernel) -> None:
     kernel("/proc/self/cgroup", "12:memory:/elsewhere\n0::/user.slice/job\n")
     kernel("/sys/fs/cgroup/user.slice/job/cpu.stat", "usage_usec 12\nnr_periods 9\nnr_throttled 4\nthrottled_usec 7\n")
     assert host_conditions.throttled_periods() == 4
+    kernel("/sys/fs/cgroup/user.slice/cpu.stat", "nr_throttled 3\n")
+    assert host_conditions.throttled_periods() == 7
 
 
 def test_without_a_quota_throttling_is_not_known(kernel: Kernel) -> None:
