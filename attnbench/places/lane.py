@@ -42,7 +42,7 @@ class Lane:
     command: str = "attnbench"
     """What the processes are told that wait for this one."""
     part: str = ""
-    """The cores that are measured on, where several lanes share the CPU; a run that takes all of it waits for them."""
+    """The cores that are measured on (`cores 0,1`), where several lanes share the CPU; who takes one of them, or all, waits."""
     _told: set[str] = field(default_factory=set, init=False, repr=False)
     _since: str = field(default="", init=False, repr=False)
     _is_cut: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
@@ -57,8 +57,10 @@ class Lane:
         name = str(surroundings.facts.get("gpu_uuid") or "cpu")
         with ExitStack() as opened:
             device = self._one(opened, name, fcntl.LOCK_SH if self.part else fcntl.LOCK_EX)
-            if self.part:
-                self._one(opened, f"{name} {self.part}", fcntl.LOCK_EX)
+            # one for each core, since another run may have other lanes; by rising number, or two might wait for each other
+            for core in sorted(map(int, re.findall(r"\d+", self.part))):
+                self._one(opened, f"{name} core {core}", fcntl.LOCK_EX)
+            self.wait = True
             yield
             if not self.part:
                 # emptied, so that this process is not named as the holder before the next one has signed
@@ -73,7 +75,6 @@ class Lane:
                 self._take(turn, device, fcntl.LOCK_EX)
                 self._take(device, device, kind)
                 # signed before the next in turn can ask who has the device
-                self.wait = True
                 self._since = self._since or datetime.now(UTC).isoformat(timespec="seconds")
                 holder = json.dumps({"pid": os.getpid(), "command": self.command, "since": self._since}).encode()
                 # cut to its length, not emptied before: a file system may write an emptied file out when it is closed

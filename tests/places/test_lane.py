@@ -100,6 +100,13 @@ def test_each_gpu_has_a_lane_of_its_own(measuring: Measuring) -> None:
         Lane(wait=False).held(GPU).__enter__()
 
 
+def test_lanes_with_a_core_in_common_take_turns_however_many_lanes_their_runs_have() -> None:
+    with Lane(part="cores 0,1").held(CPU), Lane(wait=False, part="cores 2").held(CPU):
+        for part in ("cores 1", "cores 2,10", ""):
+            with pytest.raises(LaneTakenError):
+                Lane(wait=False, part=part).held(CPU).__enter__()
+
+
 def test_the_folder_is_that_of_the_user_and_else_one_that_all_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert module._folder() == tmp_path
     given = Path(f"/run/user/{os.getuid()}")
