@@ -45,7 +45,7 @@ def carry_out_in_lanes(shared: Rounds, places: Sequence[Place], begins: Told = l
 class _Lanes:
     """The schedules of lanes are asked by one thread only, while others wait for their places.
 
-    A job that two lanes need, such as a check of a method, is done once, and both are told.
+    A job that two lanes of like devices need, such as a check of a method, is done once, and both are told.
     """
 
     def __init__(self, shared: Rounds, places: Sequence[Place], threads: ThreadPoolExecutor, begins: Told) -> None:
@@ -65,7 +65,7 @@ class _Lanes:
             schedule.close()
             return
         for job, lanes in self._doing.values():
-            if _what(job) == _what(step.job):
+            if _what(job) == _what(step.job) and self._shared.alike(lane, lanes[0]):
                 lanes.append(lane)
                 return
         if step.settled is None:

@@ -16,7 +16,7 @@ from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Suite
 from attnbench.session.scout import Scouted
 from attnbench.suite.expand import Bundles, expand
-from attnbench.worker.portion import ALL, Portion, of_cores, of_gpus
+from attnbench.worker.portion import ALL, Portion, of_cores, of_gpus, shown_gpus
 
 Devices = str | Sequence[str]
 """`cuda:0,cuda:1`, several such words, or `all`."""
@@ -31,13 +31,22 @@ def portions(devices: Devices = (), lanes: int | None = None) -> tuple[Portion, 
                 raise ArgumentError("lanes", lanes, "lanes share the cores of a CPU; each GPU of --devices is a lane already")
             return tuple(of_cores(lanes)) if lanes > 1 else (ALL,)
         if words == ["all"]:
-            with nvml.session() as library:
-                return tuple(of_gpus(list(range(library.nvmlDeviceGetCount()))))
+            if not (count := _count_gpus()):
+                raise ValueError("no GPU can be found, or CUDA_VISIBLE_DEVICES hides them")
+            return tuple(of_gpus(range(count)))
         return tuple(of_gpus([_index(word) for word in dict.fromkeys(words)])) or (ALL,)
     except nvml.NvmlUnavailableError as error:
         raise ArgumentError("devices", "all", f"no GPU can be found: {error}; name them: cuda:0,cuda:1") from None
     except ValueError as error:
         raise ArgumentError("lanes" if lanes else "devices", lanes or ",".join(words), str(error)) from None
+
+
+def _count_gpus() -> int:
+    """Count the GPUs that torch may see; NVML counts those too that CUDA_VISIBLE_DEVICES hides. Raises NvmlUnavailableError."""
+    if (shown := shown_gpus()) is not None:
+        return len(shown)
+    with nvml.session() as library:
+        return int(library.nvmlDeviceGetCount())
 
 
 def _index(word: str) -> int:

@@ -1,6 +1,7 @@
 """Portions: the parts of this machine that lanes measure on, one GPU each, or some cores each."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,12 +53,18 @@ def _place(number: int) -> tuple[int, ...]:
         return (0, number)
 
 
-def of_gpus(indices: list[int]) -> list[Portion]:
+def shown_gpus() -> list[str] | None:
+    """Return what CUDA_VISIBLE_DEVICES shows of the GPUs; None where it is not set, and so shows all."""
+    words = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return None if words is None else [word.strip() for word in words.split(",") if word.strip()]
+
+
+def of_gpus(indices: Sequence[int]) -> list[Portion]:
     """Return a portion for each GPU, counted as torch counts them: among those that CUDA_VISIBLE_DEVICES shows, if it is set.
 
     Raises ValueError where that shows fewer.
     """
-    shown = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
-    if shown and (beyond := [index for index in indices if index >= len(shown)]):
-        raise ValueError(f"cuda:{beyond[0]}: CUDA_VISIBLE_DEVICES shows only {len(shown)}")
-    return [Portion(gpu=shown[index] if shown else str(index), of=len(indices)) for index in indices]
+    shown = shown_gpus()
+    if shown is not None and (beyond := [index for index in indices if index >= len(shown)]):
+        raise ValueError(f"cuda:{beyond[0]}: CUDA_VISIBLE_DEVICES shows only {len(shown)} of the GPUs")
+    return [Portion(gpu=str(index) if shown is None else shown[index], of=len(indices)) for index in indices]

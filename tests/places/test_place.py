@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from types import SimpleNamespace
 from typing import Self
 
 import pytest
@@ -22,6 +23,7 @@ from attnbench.schedule.rounds import Rounds, bundles, rounds
 from attnbench.schedule.steps import Schedule, Server, Step
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass
+from attnbench.schema.errors import ArgumentError
 from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
 from attnbench.schema.record import Record
 from attnbench.session.lanes import portions
@@ -208,5 +210,41 @@ def test_lanes_of_unlike_devices_have_ledgers_of_their_own_and_take_nothing_from
     assert {record.outcome.status for record in records if isinstance(record.outcome, Failed)} == {Status.CRASHED}
 
 
+@pytest.mark.parametrize(("ledgers", "checks"), [(1, [1, 0]), (2, [1, 1])], ids=["like", "unlike"])
+def test_like_devices_share_a_check_that_both_want_and_unlike_ones_make_their_own(ledgers: int, checks: list[int]) -> None:
+    info = run_of({"name": "t", "axes": {"N": [128, 256]}, "methods": ("a",), "replicates": 1})
+    jobs = [CellJobs(info, Ledger(), check_cells={cell.key: (small(cell),) for cell in info.cells}) for _ in range(ledgers)]
+    heads = [Head(), Head()]
+    list(carry_out_in_lanes(Rounds([jobs[0], jobs[-1]], deque(bundles(info.cells))), heads))
+    assert [sum(job.phase is Pass.CHECK for job in head.jobs) for head in heads] == checks
+
+
 def test_an_empty_word_names_no_devices() -> None:
     assert portions("") == portions(()) == (ALL,)
+
+
+@pytest.mark.parametrize(
+    ("shown", "asked", "found"),
+    [
+        (None, "all", ["0", "1", "2"]),
+        ("2,GPU-7", "all", ["2", "GPU-7"]),
+        ("2,GPU-7", "cuda:1", ["GPU-7"]),
+        ("2,GPU-7", "cuda:2", "cuda:2: CUDA_VISIBLE_DEVICES shows only 2 of the GPUs"),
+        ("", "all", "no GPU can be found, or CUDA_VISIBLE_DEVICES hides them"),
+        ("", "cuda:0", "cuda:0: CUDA_VISIBLE_DEVICES shows only 0 of the GPUs"),
+    ],
+)
+def test_devices_are_those_that_torch_may_see(
+    monkeypatch: pytest.MonkeyPatch, shown: str | None, asked: str, found: list[str] | str
+) -> None:
+    nvml = SimpleNamespace(nvmlDeviceGetCount=lambda: 3, nvmlShutdown=int, NVMLError=OSError)
+    monkeypatch.setattr("attnbench.measure.nvml.library", lambda: nvml)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if shown is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+    if isinstance(found, list):
+        assert [portion.gpu for portion in portions(asked)] == found
+        return
+    with pytest.raises(ArgumentError) as refused:
+        portions(asked)
+    assert refused.value.problem == found
