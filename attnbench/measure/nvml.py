@@ -42,10 +42,12 @@ def library() -> Any:  # noqa: ANN401 - a module without types
 
 @contextmanager
 def session(nvml: Any = None) -> Iterator[Any]:  # noqa: ANN401
-    """Open NVML, and shut it down afterwards."""
+    """Open NVML, and shut it down afterwards. Raises NvmlUnavailableError, also where a GPU is lost meanwhile."""
     nvml = nvml or library()
     try:
         yield nvml
+    except nvml.NVMLError as error:
+        raise NvmlUnavailableError(f"NVML: {error}") from error
     finally:
         with suppress(nvml.NVMLError):
             nvml.nvmlShutdown()

@@ -38,6 +38,8 @@ def test_a_session_shuts_nvml_down_also_when_its_block_raises_and_a_shutdown_tha
     with pytest.raises(ZeroDivisionError), module.session(nvml):
         raise ZeroDivisionError
     assert nvml.open == 0
+    with pytest.raises(NvmlUnavailableError, match="NVML: GPU is lost"), module.session(nvml):
+        nvml.refuses()
     nvml.nvmlShutdown = nvml.refuses
     with module.session(nvml) as opened:
         assert opened is nvml
