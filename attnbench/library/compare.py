@@ -1,7 +1,7 @@
 """Verdicts: on two runs that are stored, on the methods of one, or on another commit and the present one, measured in turns."""
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -27,7 +27,8 @@ from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo
 from attnbench.session.asked import SuiteLike, check_methods, one_of, select, share
 from attnbench.session.machine import disturbance
-from attnbench.session.progress import Progress, block_of, processes
+from attnbench.session.progress import Progress, block_of
+from attnbench.session.reporter import Reporter
 from attnbench.session.scene import How, Measuring, Scene
 from attnbench.store.cache import known_noise_floor
 from attnbench.store.lock import FolderLock
@@ -181,36 +182,20 @@ def _judged(sides: tuple[_Side, _Side], ref: str, margin: float, how: How, most:
     """Look after 5, 10, 20, … replicates, each time going on with what is still unclear."""
     say, steps = how.reporter.say, looks(most)
     folders, infos = [side.folder for side in sides], [side.jobs.run_info for side in sides]
-    first = _of(infos[1], steps[0])
-    progress = Progress(how.reporter, processes(first), block_of(first))
     wanted = {cell.key for cell in infos[1].cells}
     if words := disturbance():
         say(words)
     say(f"{len(wanted)} cells, in turns with {ref}, up to {most} replicates a side: {folders[1].path}")
-    with progress:
-        for before, step in pairwise((0, *steps)):
-            try:
-                schedule = turns((sides[0].jobs, sides[1].jobs), range(before, step), wanted)
-                for side, record in carry_out(schedule, sides[0].place, sides[1].place):
-                    folders[side].append(record)
-                    if side == 1:
-                        progress.took(record)
-            except KeyboardInterrupt:
-                # what was in flight is a record too
-                for each in sides:
-                    if (unfinished := each.place.interrupted()) is not None:
-                        each.folder.append(unfinished)
-                paths = " ".join(shlex.quote(str(folder.path)) for folder in folders)
-                say(f"what was measured is kept; judge it as it is with: attnbench compare {paths}")
-                raise
-            old, new = ((i, summarize(i.cells, folder.read())) for i, folder in zip(infos, folders, strict=True))
-            judgement = judge_runs(old, new, margin, level_of(len(steps)))
-            if not before:
-                say(told_apart([c.ratio for c in judgement.comparisons if c.ratio], margin))
-            wanted = unclear(judgement.comparisons)
-            if not wanted or step == most:
-                break
-            say(f"{len(wanted)} of {len(judgement.comparisons)} cells are unclear after {step} replicates: going on")
+    for before, step in pairwise((0, *steps)):
+        _measure(sides, range(before, step), wanted, how.reporter)
+        old, new = ((i, summarize(i.cells, folder.read())) for i, folder in zip(infos, folders, strict=True))
+        judgement = judge_runs(old, new, margin, level_of(len(steps)))
+        if not before:
+            say(told_apart([c.ratio for c in judgement.comparisons if c.ratio], margin))
+        wanted = unclear(judgement.comparisons)
+        if not wanted or step == most:
+            break
+        say(f"{len(wanted)} of {len(judgement.comparisons)} cells are unclear after {step} replicates: going on")
     # pandas and matplotlib take seconds to import, and comparing stored runs needs neither
     from attnbench.report import write
 
@@ -219,6 +204,27 @@ def _judged(sides: tuple[_Side, _Side], ref: str, margin: float, how: How, most:
         folder.rewrite(made := _of(info, step))
         write.write(folder.path, Findings.of(made, folder.read()))
     return judgement
+
+
+def _measure(sides: tuple[_Side, _Side], replicates: range, wanted: Collection[str], reporter: Reporter) -> None:
+    """Measure replicates of the cells that are wanted on both sides; progress counts those of the second."""
+    left = {(key, replicate) for key in wanted for replicate in replicates}
+    schedule = turns((sides[0].jobs, sides[1].jobs), replicates, wanted)
+    try:
+        with Progress(reporter, left, block_of(_of(sides[1].jobs.run_info, replicates.stop))) as progress:
+            made = carry_out(schedule, *(side.place for side in sides), begins=lambda _, job: progress.starts(0, job))
+            for side, record in made:
+                sides[side].folder.append(record)
+                if side == 1:
+                    progress.took(record)
+    except KeyboardInterrupt:
+        # what was in flight is a record too
+        for each in sides:
+            if (unfinished := each.place.interrupted()) is not None:
+                each.folder.append(unfinished)
+        paths = " ".join(shlex.quote(str(side.folder.path)) for side in sides)
+        reporter.say(f"what was measured is kept; judge it as it is with: attnbench compare {paths}")
+        raise
 
 
 def _of(info: RunInfo, replicates: int) -> RunInfo:

@@ -62,6 +62,7 @@ def test_a_planted_slow_down_is_a_regression(project: Callable[[float], None], a
     done = attnbench(*arguments, "--out", "gate.md", GITHUB_STEP_SUMMARY=str(page))
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(r"after 3 replicates a side ±[\d.]+% is told from chance; .* 10% takes about \d+", done.stderr)
+    assert re.search(r"replicate 3/3 N=65 .*: 1 ok; ", done.stderr), "it says how far it is"
     found = json.loads((tmp_path / "gate.json").read_text())
     assert (found["result"], found["paired"]) == ("regression", True)
     assert {cell["verdict"] for cell in found["cells"]} == {"SLOWER"}
