@@ -29,7 +29,7 @@ GROUP = "attnbench.impls"
 
 
 class UnknownMethodError(UsageError, LookupError):
-    """There is no method of that name, or it names no method; the message says what was probably meant."""
+    """There is no method of that name, or it names no method, or two; the message says what was probably meant, or which."""
 
 
 class UnsupportedError(UsageError, ValueError):
@@ -46,7 +46,8 @@ def catalogue() -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     for entry in entry_points(group=GROUP):
         if entry.name in found and found[entry.name].value != entry.value:
-            raise LookupError(f"two methods are called {entry.name!r}: {found[entry.name].value} and {entry.value}")
+            both = f"{found[entry.name].value} and {entry.value}"
+            raise UnknownMethodError(f"two methods are called {entry.name!r}: {both}; uninstall the package of one")
         found[entry.name] = entry
     return dict(sorted(found.items()))
 

@@ -59,7 +59,7 @@ def test_methods_are_listed_by_name_and_two_of_one_name_are_an_error_that_names_
     assert {name: entry.value for name, entry in registry.catalogue().items()} == {"a.x": "some:X", "b.y": "some:Y"}
     assert list(registry.catalogue()) == ["a.x", "b.y"]
     installed(("a.b", "one:X"), ("a.b", "two:X"))
-    with pytest.raises(LookupError, match=r"two methods are called 'a.b': one:X and two:X"):
+    with pytest.raises(UnknownMethodError, match=r"two methods are called 'a.b': one:X and two:X; uninstall"):
         registry.catalogue()
 
 
