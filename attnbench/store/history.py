@@ -66,7 +66,7 @@ class History(ABC):
         for inner in files_of(run):
             # a link in the run of a stranger could add any file of this machine
             if (run / inner).is_symlink():
-                raise HistoryError(f"{run / inner} is a link; replace it by the file it leads to, or remove it")
+                raise HistoryError(f"{run / inner} is a link; replace it by what it leads to, or remove it")
         self.take(run, place)
 
 
@@ -102,12 +102,12 @@ def place_of(info: RunInfo) -> str:
 
 
 def files_of(run: Path) -> Iterator[Path]:
-    """List the files of a run, relative to its folder: all but the lock and what is hidden or half written."""
+    """List the files and links of a run, relative to its folder: all but the lock and what is hidden or half written."""
     for file in sorted(run.rglob("*")):
         inner = file.relative_to(run)
         hidden = any(part.startswith(".") for part in inner.parts)
         is_lock = len(inner.parts) == 1 and inner.suffix == ".lock"
-        if file.is_file() and not hidden and not is_lock:
+        if (file.is_file() or file.is_symlink()) and not hidden and not is_lock:
             yield inner
 
 
@@ -165,9 +165,15 @@ def _folders(parent: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
 
 
 def _stamp(run: os.DirEntry[str]) -> str:
-    """Return the names, sizes and times of run.json and the records; empty for a folder with neither of them."""
-    with os.scandir(run.path) as files:
-        found = sorted((each.name, each.stat()) for each in files if is_of_run(each.name))
+    """Return the names, sizes and times of run.json and the records; empty for a folder with neither of them.
+
+    Where they cannot be looked at, the reason takes their place: whoever reads the run is told.
+    """
+    try:
+        with os.scandir(run.path) as files:
+            found = sorted((each.name, each.stat()) for each in files if is_of_run(each.name))
+    except OSError as error:
+        return str(error)
     return "/".join(f"{name}-{state.st_size}-{state.st_mtime_ns}" for name, state in found)
 
 

@@ -56,11 +56,12 @@ def test_a_run_that_is_being_written_or_has_a_link_in_it_is_not_taken(history: H
     with FolderLock(run / "run.lock"), pytest.raises(HistoryError, match="still being written"):
         history.put(run, "s/i")
     (tmp_path / "mine").write_text("mine")
-    (run / "notes.txt").symlink_to(tmp_path / "mine")
-    with pytest.raises(HistoryError, match=r"notes\.txt is a link"):
-        history.put(run, "s/i")
-    assert not history.holds("s/i")
-    (run / "notes.txt").unlink()
+    for elsewhere in ("mine", "", "nowhere"):
+        (run / "notes.txt").symlink_to(tmp_path / elsewhere)
+        with pytest.raises(HistoryError, match=r"notes\.txt is a link"):
+            history.put(run, "s/i")
+        assert not history.holds("s/i")
+        (run / "notes.txt").unlink()
     history.put(run, "s/i")
     assert history.holds("s/i")
 
@@ -126,6 +127,11 @@ def test_only_runs_are_listed_with_a_stamp_of_their_records(folder: RunFolder, t
         stamps.add(places["s/i"])
         folder.append(numbered(number))
     assert len(stamps) == 3
+    # one that cannot be looked at is listed, and so are the others
+    (results / "s/j").mkdir()
+    (results / "s/j/records.jsonl").symlink_to("nowhere")
+    places = LocalHistory(results).places()
+    assert {place: "No such file" in stamp for place, stamp in places.items()} == {"s/i": False, "s/j": True}
 
 
 def test_a_url_of_which_nothing_is_known_is_refused_in_words() -> None:
