@@ -217,6 +217,22 @@ def test_every_status_has_its_row_in_the_words_of_tables_and_no_other() -> None:
     assert all(row[2] for row in rows)
 
 
+def flags(file: Path) -> Iterator[str]:
+    """What a file flags: keys that a function of that name chooses from, the flag of a counter, and one that may be added."""
+    text = file.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and node.name.endswith("flags"):
+            keys = [key for each in ast.walk(node) if isinstance(each, ast.Dict) for key in each.keys]
+            yield from (str(key.value) for key in keys if isinstance(key, ast.Constant))
+    for found in re.findall(r'flag=[^"\n]*"(\w+)"|flags, "(\w+)"|\("(\w+)",\) if .* else \(\)', text):
+        yield "".join(found)
+
+
+def test_every_flag_of_a_measurement_has_its_row_and_no_other() -> None:
+    files = [file for room in ("measure", "worker", "workloads") for file in (ROOT / "attnbench" / room).glob("*.py")]
+    assert {row[0].strip("`") for row in table("Flags of measurements")[1:]} == {flag for file in files for flag in flags(file)}
+
+
 def test_contributing_names_files_that_are_there_and_at_most_three_that_hold_an_answer() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert [path for path in re.findall(r"`((?:attnbench|tests)/[\w/.]+)`", text) if not (ROOT / path).exists()] == []
