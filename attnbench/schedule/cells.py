@@ -52,7 +52,7 @@ class CellJobs:
         reason = self.refusals.get(cell.key) or self._over_budget(cell)
         if reason is None:
             yield from self.checks(cell, server)
-            reason = self.ledger.hopeless(cell)
+            reason = self.ledger.hopeless(cell, self.as_checked(cell))
         if reason is not None or cell.batch is not Batch.LARGEST:
             yield from self.tries(self.job(cell, main_pass(cell), replicate), server, reason)
             return
@@ -63,12 +63,17 @@ class CellJobs:
 
     def checks(self, cell: Cell, server: Server) -> Schedule:
         """Give the checks of its method that have not been made yet, until one fails."""
-        description = self.run_info.methods.get(cell.method)
-        tuned_at = cell if description is not None and description.tunes else None
+        description, known = self.run_info.methods.get(cell.method), self.as_checked(cell)
+        tuned_at = known if description is not None and description.tunes else None
         for small in self.check_cells.get(cell.key, ()):
-            if not self.ledger.checked(small) and self.ledger.rejected(cell) is None:
+            if not self.ledger.checked(small) and self.ledger.rejected(known) is None:
                 job = self.job(small, Pass.CHECK, 0).model_copy(update={"tuned_at": tuned_at})
                 yield from self.tries(job, server)
+
+    def as_checked(self, cell: Cell) -> Cell:
+        """Return the cell as its checks have it: a whole model repeats keys and values for a method without groups."""
+        first, *_ = (*self.check_cells.get(cell.key, ()), cell)
+        return cell.reshaped(kv_heads=cell.problem.H) if first.problem.kv_heads == first.problem.H else cell
 
     def fit(self, cell: Cell, server: Server) -> Schedule:
         """Search for the largest batch that fits, with each trial in a process of its own."""

@@ -191,9 +191,12 @@ class Ledger:
         """Return the failure of B = 1, after which no batch can be found; a larger batch that fails is only too large."""
         return self._fits.get(cell.key, Tries()).failed(1)
 
-    def hopeless(self, cell: Cell) -> Failed | None:
-        """Say why this cell need not be started: its check failed, or a shorter cell ran out of memory or time."""
-        if (check := self.rejected(cell)) is not None:
+    def hopeless(self, cell: Cell, as_checked: Cell | None = None) -> Failed | None:
+        """Say why this cell need not be started: its check failed, or a shorter cell ran out of memory or time.
+
+        `as_checked` is the cell with the heads of its checks, where these are others.
+        """
+        if (check := self.rejected(as_checked or cell)) is not None:
             return Failed(status=check.status, reason=f"its check: {check.reason}", detail=check.detail)
         tokens = cell.problem.B * cell.problem.N
         # only cells of no more tokens count: a smaller batch may fit where a larger one did not

@@ -122,12 +122,13 @@ def test_a_method_that_fails_at_its_first_length_costs_one_trial_and_a_refused_o
     assert told == [(0, "missing", "pip install it"), (0, "crashed", "full")]
 
 
-def test_a_method_is_checked_first_and_one_that_is_wrong_is_not_searched() -> None:
+@pytest.mark.parametrize("axes", [{}, {"H": 4, "kv_heads": 2}], ids=["alone", "in a model that repeats its keys"])
+def test_a_method_is_checked_first_and_one_that_is_wrong_is_not_searched(axes: dict[str, int]) -> None:
     def answer(job: Job) -> Outcome:
         wrong = job.phase is Pass.CHECK and job.cell.method == "a"
         return Failed(status=Status.INCORRECT, reason="off by one") if wrong else room(1500)(job)
 
-    info, worker = run_info(), FakeWorker(answer)
+    info, worker = run_info(axes=axes), FakeWorker(answer)
     records = search(info, worker, check_cells={cell.key: (small(cell),) for cell in info.cells})
     assert [job.phase for job in worker.jobs if job.cell.method == "a"] == [Pass.CHECK]
     wrong, right = limits(info.cells, records, MOST)

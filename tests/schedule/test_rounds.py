@@ -145,15 +145,21 @@ def test_a_method_is_checked_once_per_mask_and_parameters_before_it_is_timed() -
     assert all(each[0] is Pass.CHECK and each.count(Pass.CHECK) == 1 for each in phases.values())
 
 
-def test_a_method_that_tunes_itself_is_checked_with_the_shape_that_is_timed() -> None:
+IN_A_MODEL: dict[str, Any] = {"axes": {"N": ["2^7..2^9"], "causal": [True, False], "H": 4, "kv_heads": 2}}
+"""Cells whose heads share keys and values, which a model repeats for methods that are checked without groups."""
+
+
+@pytest.mark.parametrize("suite", [{}, IN_A_MODEL])
+def test_a_method_that_tunes_itself_is_checked_with_the_shape_that_is_timed(suite: dict[str, Any]) -> None:
     plain = Description(method="", paper="", tier="", causality="", summary="", version="")
     methods = {name: plain.model_copy(update={"method": name, "tunes": name == "a"}) for name in "abc"}
-    info = run_info().model_copy(update={"methods": methods})
+    info = run_info(**suite).model_copy(update={"methods": methods})
     worker = FakeWorker()
     run(info, worker, check_cells=checks_of(info))
-    tuned = {(job.cell.method, job.phase, job.tuned_at.problem.N) for job in worker.jobs if job.tuned_at is not None}
-    # at the first of its cells, since what it finds is kept for the others
-    assert tuned == {("a", Pass.CHECK, 128)}
+    tuned = {(job.cell.method, job.phase, job.tuned_at.problem) for job in worker.jobs if job.tuned_at is not None}
+    # at the first of its cells, since what it finds is kept for the others; with the heads that it attends
+    H = info.cells[0].problem.H
+    assert {(method, phase, p.N, p.H, p.kv_heads) for method, phase, p in tuned} == {("a", Pass.CHECK, 128, H, H)}
     assert {job.cell.method for job in worker.jobs if job.phase is Pass.CHECK and job.tuned_at is None} == {"b", "c"}
 
 
@@ -177,8 +183,9 @@ def test_a_check_has_a_time_of_its_own_in_which_a_gpu_compiles(device: str, budg
     assert limits[Pass.TIME] == info.suite.budget.timeout_of("cpu", checks=False)
 
 
-def test_a_method_that_fails_its_check_is_never_timed_and_its_cells_say_why() -> None:
-    info, worker = run_info(), FakeWorker(fails(Status.INCORRECT, "b", phase=Pass.CHECK, reason="output off by 1"))
+@pytest.mark.parametrize("suite", [{}, IN_A_MODEL])
+def test_a_method_that_fails_its_check_is_never_timed_and_its_cells_say_why(suite: dict[str, Any]) -> None:
+    info, worker = run_info(**suite), FakeWorker(fails(Status.INCORRECT, "b", phase=Pass.CHECK, reason="output off by 1"))
     records = run(info, worker, check_cells=checks_of(info))
     assert not [job for job in worker.timed() if job.cell.method == "b"]
     of_b = [r.outcome for r in records if r.job.cell.method == "b" and r.job.phase is Pass.TIME]
