@@ -178,7 +178,7 @@ def _densely(setting: Setting, counter: FlopCounterMode, seed: int) -> list[_Fin
         output, row = replace(output, hint=hint), replace(row, hint=hint)
     findings = [output, row, *gradients]
     if p.causal and not setting.cell.workload.decodes:
-        findings.append(_future(method, inputs, keywords, output.tolerance))
+        findings.append(_future(setting, output.tolerance, seed))
     return findings
 
 
@@ -201,8 +201,7 @@ def _by_rows(setting: Setting, counter: FlopCounterMode, seed: int) -> list[_Fin
         findings.append(_Finding("gradients", error, max(error, allowed)))
     if p.causal and not setting.cell.workload.decodes:
         # a hidden future may change the order of sums, but nothing else
-        keywords = keywords_of(choices, setting.key_mask)
-        findings.append(_future(method, inputs, keywords, allowed * float(got[0].detach().abs().max())))
+        findings.append(_future(setting, allowed * float(got[0].detach().abs().max()), seed))
     return findings
 
 
@@ -270,9 +269,12 @@ def _distance(a: Tensor, b: Tensor) -> float:
     return math.inf if math.isnan(worst) else worst
 
 
-def _future(method: Attention, inputs: tuple[Tensor, ...], keywords: dict[str, Any], tolerance: float) -> _Finding:
-    """Change all tokens after the middle (only values, if the method sees later keys): earlier outputs must not change."""
-    middle = method.problem.N // 2
+def _future(setting: Setting, tolerance: float, seed: int) -> _Finding:
+    """Change all tokens after the middle (only values, if the method sees later keys): earlier outputs must not change.
+
+    Choices are the method's own, as in calls that are timed, by the same random numbers both times.
+    """
+    method, middle = setting.method, setting.cell.problem.N // 2
 
     def with_other_future(x: Tensor) -> Tensor:
         # reversed and halved, which gates (a decay, a strength) and keys of at most length 1 allow
@@ -281,10 +283,14 @@ def _future(method: Attention, inputs: tuple[Tensor, ...], keywords: dict[str, A
             x[:, :, middle:] = x[:, :, middle:].flip(2) / 2
         return x
 
-    changed = each_once(inputs, with_other_future)
-    chosen = (i == 2 or method.causality is Causality.FULL for i in range(len(inputs)))
-    later = [new if changes else old for new, old, changes in zip(changed, inputs, chosen, strict=True)]
-    with torch.no_grad():
-        before, after = method(*inputs, **keywords), method(*later, **keywords)
+    changed = each_once(setting.inputs, with_other_future)
+    chosen = (i == 2 or method.causality is Causality.FULL for i in range(len(changed)))
+    later = [new if changes else old for new, old, changes in zip(changed, setting.inputs, chosen, strict=True)]
+    outputs = []
+    for inputs in (setting.inputs, later):
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            outputs.append(method(*inputs, **keywords_of(None, setting.key_mask)))
+    before, after = outputs
     moved = _distance(before[:, :, :middle], after[:, :, :middle])
     return _Finding("causality (earlier outputs, when the future changes)", moved, tolerance)

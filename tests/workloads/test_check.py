@@ -128,7 +128,7 @@ def test_padding_is_hidden_from_every_query_or_the_method_is_incorrect(causal: b
     assert causal or "keys that the padding hides: its mask is missing" in said
 
 
-@pytest.mark.parametrize("name", ["LeaksTheFuture", "LeaksKeys", "LeaksValuesAsWell"])
+@pytest.mark.parametrize("name", ["LeaksTheFuture", "LeaksKeys", "LeaksValuesAsWell", "ChoosesByTheFuture"])
 def test_a_causal_call_that_sees_the_future_is_incorrect(name: str) -> None:
     """Later keys may be seen by a method that says so, and later values by none."""
     assert reason(name, **CAUSAL).startswith(f"{CAUSALITY} off by")
