@@ -41,11 +41,12 @@ class Step(Setting):
     def add_sets(self, count: int) -> None:
         """Draw other tokens at the same context."""
         for number in range(len(self.sets), count):
-            self.sets.append(_token(type(self.method), self.cell, generator(self.cell, self.seed + 3 * number)))
+            source = generator(self.cell, self.seed + 3 * number)
+            self.sets.append(_tokens(type(self.method), self.cell, source, self.cell.first_token))
 
     def refill(self, seed: int) -> None:
         """Draw other tokens, and restore the state as it was before any call."""
-        overwrite(self.inputs, _token(type(self.method), self.cell, generator(self.cell, seed)))
+        overwrite(self.inputs, _tokens(type(self.method), self.cell, generator(self.cell, seed), self.cell.first_token))
         for kept, one in zip(tensors_of(self.state), tensors_of(self.alone), strict=True):
             kept.data.copy_(one if one.shape[0] == 1 else one.repeat(self.cell.problem.B, *(1 for _ in one.shape[1:])))
 
@@ -97,8 +98,8 @@ class Sequence(Setting):
     def refill(self, seed: int) -> None:
         """Draw other tokens for the pool."""
         source = generator(self.cell, seed)
-        for token in self.pool:
-            overwrite(token, _token(type(self.method), self.cell, source))
+        for t, token in enumerate(self.pool):
+            overwrite(token, _tokens(type(self.method), self.cell, source, t))
 
     def sample(self, b: int) -> tuple[Inputs, int]:
         """Return all tokens of the sample, in the order in which a call takes them."""
@@ -118,7 +119,8 @@ def last_tokens(cell: Cell, seed: int) -> Step:
     """Prepare the last tokens of N, of which one is decoded or some are verified. Raises what the method raises."""
     method, source, p = build(cell, seed), generator(cell, seed), cell.problem
     state = method.state_after(*_prompt(type(method), cell, source), capacity=p.N)
-    return Step(cell, method, _token(type(method), cell, source), state=repeated(state, p.B), alone=state, seed=seed)
+    new = _tokens(type(method), cell, source, cell.first_token)
+    return Step(cell, method, new, state=repeated(state, p.B), alone=state, seed=seed)
 
 
 def prompt(cell: Cell, seed: int) -> Prompt:
@@ -131,7 +133,7 @@ def sequence(cell: Cell, seed: int) -> Sequence:
     """Prepare N tokens from an empty state. Raises what the method raises."""
     method, p = build(cell, seed), cell.problem
     source = generator(cell, seed)
-    pool = [_token(type(method), cell, source) for _ in range(min(p.N, _POOL))]
+    pool = [_tokens(type(method), cell, source, t) for t in range(min(p.N, _POOL))]
     return Sequence(cell, method, pool[0], pool=pool)
 
 
@@ -140,13 +142,9 @@ def _prompt(method: type[Attention], cell: Cell, source: torch.Generator) -> Inp
     return cut(draw_inputs(method, cell.reshaped(B=1), source), cell.first_token)
 
 
-def _token(method: type[Attention], cell: Cell, source: torch.Generator) -> Inputs:
+def _tokens(method: type[Attention], cell: Cell, source: torch.Generator, first: int) -> Inputs:
     """Draw one token, or the few that are verified, for every sample."""
-    new = cell.reshaped(N=cell.new_tokens)
-    if method.projections(new.problem) == method.projections(cell.problem):
-        return draw_inputs(method, new, source)
-    # an input is as wide as the length says: of log-linear attention one number for each level
-    return cut(draw_inputs(method, cell, source), cell.problem.N, start=cell.first_token)
+    return draw_inputs(method, cell, source, tokens=range(first, first + cell.new_tokens))
 
 
 def prefill(method: Attention, inputs: Inputs, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:

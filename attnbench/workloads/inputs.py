@@ -25,12 +25,12 @@ _FIXED_SEED = 16
 _SCALED = frozenset({"q", "k", "qk"})
 
 
-def peaked(problem: Problem, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def peaked(problem: Problem, generator: torch.Generator, among: int | None = None) -> tuple[Tensor, Tensor]:
     """Draw q_i = f k_j + x, with k and x ~ N(0, 1) and j any key, under causality an earlier one or i itself.
 
     Logits q·k / √D are f √D for the wanted key and have variance 1 + f² for others, whose weights therefore add up to
     N exp((1 + f²) / 2). f is such that the wanted one has e² times as much, about 88 % of all; or √D, which is the best
-    where D is too small for N.
+    where D is too small for N. Of tokens that are only a few of N, `among` is N.
     """
     p = problem
     x, k = (draw(p, heads, p.D, generator, Layout.BHND) for heads in (p.H, p.kv_heads))
@@ -38,7 +38,7 @@ def peaked(problem: Problem, generator: torch.Generator) -> tuple[Tensor, Tensor
     # the minimum, because the product may be rounded up to the number of keys that are seen
     any_key = (_uniform(p, generator) * seen).long().minimum(seen - 1)
     wanted = any_key.unsqueeze(-1).expand(-1, -1, -1, p.D)
-    factor = _smaller_root(1.0, p.D, math.log(p.N) + 0.5 + _LEAD)
+    factor = _smaller_root(1.0, p.D, math.log(among or p.N) + 0.5 + _LEAD)
     return x + factor * k.repeat_interleave(p.H // p.kv_heads, dim=1).gather(2, wanted), k
 
 
@@ -86,42 +86,47 @@ def _smaller_root(cosine: float, D: int, lead: float) -> float:
     return math.sqrt(D) * (cosine - math.sqrt(max(0.0, cosine**2 - 2 * lead / D)))
 
 
-def draw_inputs(method: type[Attention], cell: Cell, generator: torch.Generator, skip: int = 0) -> tuple[Tensor, ...]:
-    """Draw the inputs of one call, on the generator's device and in the method's own layout.
+def draw_inputs(
+    method: type[Attention], cell: Cell, generator: torch.Generator, skip: int = 0, tokens: range | None = None
+) -> tuple[Tensor, ...]:
+    """Draw the inputs of one call, or only some `tokens` of its N, on the generator's device and in the method's own layout.
 
     From a recording, sequences are taken in a random order that depends on the generator's seed, after the first `skip`.
     Raises RecordingError where the recording does not fit.
     """
-    p, projections = cell.problem, method.projections(cell.problem)
-    if cell.inputs is Inputs.NORMAL and cell.scale == 1:
+    tokens = range(cell.problem.N) if tokens is None else tokens
+    # an input is as wide as all N tokens say: of log-linear attention there is one number for each level
+    p, projections = cell.reshaped(N=len(tokens)).problem, method.projections(cell.problem)
+    if cell.inputs is Inputs.NORMAL and cell.scale == 1 and projections == method.projections(p):
         # the method may draw its inputs in its own way
         return method.inputs(p, generator)
-    if cell.inputs is Inputs.NORMAL:
-        raw = method.draws(p, generator)
-    else:
-        known = _known(cell, {each.name for each in projections}, generator, skip)
-        # what the kind of inputs does not define, such as gates, is drawn from N(0, 1)
-        raw = tuple(
-            laid_out(known[each.name], method.layout)
-            if each.name in known
-            else draw(p, each.heads, each.width, generator, method.layout)
-            for each in projections
-        )
+    known = _known(cell, {each.name for each in projections}, generator, skip, tokens)
+    # what the kind of inputs does not define, such as gates, is drawn from N(0, 1)
+    raw = tuple(
+        laid_out(known[each.name], method.layout)
+        if each.name in known
+        else draw(p, each.heads, each.width, generator, method.layout)
+        for each in projections
+    )
     scaled = (x * cell.scale if each.name in _SCALED else x for each, x in zip(projections, raw, strict=True))
     return method.admit(p, *scaled)
 
 
-def _known(cell: Cell, names: set[str], generator: torch.Generator, skip: int) -> dict[str, Tensor]:
+def _known(cell: Cell, names: set[str], generator: torch.Generator, skip: int, tokens: range) -> dict[str, Tensor]:
     """Make the tensors that a kind of inputs defines, by projection; `qk` is the keys' where the kind has none of its own."""
-    p = cell.problem
+    if cell.inputs is Inputs.NORMAL:
+        return {}
+    p = cell.reshaped(N=len(tokens)).problem
     if cell.inputs is Inputs.RECORDED:
         recording = Recording.read(cell.recording)
         # by the seed alone, so that the sequences that are skipped are known
         order = torch.randperm(recording.sequences, generator=torch.Generator().manual_seed(generator.initial_seed()))
-        cut = recording.cut(p, order.roll(-skip)[: p.B])
-        known = {name: x.to(generator.device, getattr(torch, p.dtype)) for name, x in cut.items()}
+        cut = recording.cut(cell.problem, order.roll(-skip)[: p.B])
+        few, dtype = slice(tokens.start, tokens.stop), getattr(torch, p.dtype)
+        # copied, because a view of a few tokens would keep all
+        known = {name: x[:, :, few].to(generator.device, dtype, copy=True) for name, x in cut.items()}
         return {**known, "qk": known["k"]}
     if cell.inputs is Inputs.PEAKED and "qk" in names:
         return {"qk": pairs(p, generator)}
-    q, k = (clustered if cell.inputs is Inputs.CLUSTERED else peaked)(p, generator)
+    q, k = clustered(p, generator) if cell.inputs is Inputs.CLUSTERED else peaked(p, generator, among=cell.problem.N)
     return {"q": q, "k": k, "qk": k}

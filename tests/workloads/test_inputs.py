@@ -13,6 +13,7 @@ from attnbench import registry
 from attnbench.schema.cell import Cell, Inputs, Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.problem import Problem
+from attnbench.workloads.decoding import Sequence
 from attnbench.workloads.inputs import CENTRES, SPREAD, clustered, draw_inputs, pairs, peaked
 from attnbench.workloads.prepare import prepare
 from attnbench.workloads.recording import NAMES, Recording, RecordingError
@@ -21,6 +22,7 @@ from tests.workloads.conftest import same
 
 SMALL = Problem(B=2, H=4, N=32, D=8)
 SIZES = [(16, 64), (16, 2048), (32, 512), (64, 64), (64, 2048), (128, 64), (128, 2048)]
+STEPS = (Workload.DECODE, Workload.DECODE_TOTAL)
 NEAR = 16
 """Of 256 numbers those of one centre are √128 apart, and others √512."""
 
@@ -139,6 +141,12 @@ def test_a_measurement_takes_the_inputs_that_its_cell_states_also_token_by_token
     made.call()
 
 
+def test_a_peaked_query_that_is_decoded_wants_its_own_key_among_all_that_it_sees() -> None:
+    p = Problem(B=2, H=4, N=2048, D=64, causal=True)
+    q, k, _ = prepare(Job(cell=Cell(method="softmax.sdpa", problem=p, workload=Workload.DECODE, inputs=Inputs.PEAKED))).inputs
+    assert float((q * k).sum(-1).mean() / math.sqrt(64)) > math.log(2048)
+
+
 Shapes = dict[str, tuple[int, ...]]
 WHOLE: Shapes = dict.fromkeys(NAMES, (6, 8, 64, 16))
 
@@ -169,6 +177,16 @@ def test_recorded_inputs_are_those_of_the_file_scaled_as_any(recorded: str) -> N
     assert qk is again
     assert same((qk, values), (k, v))
     assert torch.equal(drawn("softmax.sdpa", scale=3.0, **kind)[1], 3 * k)
+
+
+def test_tokens_that_are_decoded_are_those_of_the_recording_in_their_order(recorded: str) -> None:
+    kind: dict[str, Any] = {"inputs": Inputs.RECORDED, "recording": recorded}
+    p = fitting(N=5, causal=True)
+    whole = drawn("softmax.sdpa", p, **kind)
+    last, first = (prepare(Job(cell=Cell(method="softmax.sdpa", problem=p, workload=w, **kind), seed=3)) for w in STEPS)
+    assert same(last.inputs, tuple(x[:, :, 4:] for x in whole))
+    assert isinstance(first, Sequence)
+    assert same(tuple(torch.cat(tokens, 2) for tokens in zip(*first.pool, strict=True)), whole)
 
 
 def test_sequences_of_a_recording_differ_between_seeds_and_those_that_are_skipped_are_others(recorded: str) -> None:

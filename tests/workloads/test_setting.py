@@ -134,6 +134,14 @@ def test_n_steps_from_nothing_end_where_the_parallel_form_does(N: int, different
     torch.testing.assert_close(made.forward(), made.method.reference(q, k, v)[:, :, -1:], atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize("workload", [Workload.DECODE, Workload.DECODE_TOTAL])
+def test_a_token_has_a_number_for_each_level_of_its_sequence_and_keeps_no_other_token_in_memory(workload: Workload) -> None:
+    made = prepare(Job(cell=Cell(method="gated.log_linear", problem=WIDE.model_copy(update={"N": 1000}), workload=workload)))
+    assert made.inputs[-1].shape == (1, 4, 1, 11)
+    for inputs in getattr(made, "pool", made.sets):
+        assert [x.untyped_storage().nbytes() for x in inputs] == [x.nbytes for x in inputs]
+
+
 @pytest.mark.parametrize("prepared", [one_step, sequence])
 def test_the_batch_that_was_found_takes_the_place_of_the_problem_s(prepared: Callable[..., Step | Sequence]) -> None:
     made = prepared(B=7, N=11)
