@@ -37,7 +37,7 @@ def measure_numerics(job: Job) -> Outcome:
     if job.cell.device_kind == "cuda":
         # without it torch has no deterministic product on a GPU; it is read before the first one, and never again
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    both, alone = (job.cell.model_copy(update={"workload": w}) for w in (Workload.FORWARD_BACKWARD, Workload.FORWARD))
+    both, alone = (job.sized.model_copy(update={"workload": w}) for w in (Workload.FORWARD_BACKWARD, Workload.FORWARD))
     setting = whole(both if registry.load(job.cell.method).refusal(both) is None else alone, job.seed)
     source = random.Random(job.seed)  # noqa: S311 - no secret
     weighed = []

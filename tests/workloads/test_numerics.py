@@ -86,6 +86,7 @@ def test_a_score_that_a_method_cannot_have_is_left_out() -> None:
     assert STEP_DIFFERENCE not in scores("Hides")
     assert BATCH_DIFFERENCE not in scores("Right", B=1)
     assert STEP_DIFFERENCE not in scores("Right", causal=False)
+    assert {BATCH_DIFFERENCE, STEP_DIFFERENCE}.isdisjoint(scores("softmax.sdpa+packed", B=4, padding=0.5))
 
 
 def test_where_there_is_no_deterministic_form_torch_s_reason_is_kept() -> None:
