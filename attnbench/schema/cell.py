@@ -110,7 +110,7 @@ class Precision(StrEnum):
 
 
 class ClockMode(StrEnum):
-    """How time is read; `default` is cold on CUDA, but wall for whole sequences, and wall on a CPU.
+    """How time is read; `default` is cold on CUDA, but wall for trainings, whole sequences and whole models, and wall on a CPU.
 
     `graph` replays a CUDA graph with warm caches, `graph_cold` with L2 evicted before each replay.
     """

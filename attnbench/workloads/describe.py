@@ -10,7 +10,7 @@ import torch
 from attnbench import registry
 from attnbench.api import Attention, Cost
 from attnbench.measure import devices, roof
-from attnbench.schema.cell import COMPILE, Batch, Cell, Workload
+from attnbench.schema.cell import COMPILE, Batch, Cell, ClockMode, Workload
 from attnbench.schema.errand import Description, Inquiry, Prospect, Roof, Surroundings, Survey
 from attnbench.schema.noun import in_words
 from attnbench.schema.training import Task
@@ -109,6 +109,9 @@ def why_not(cell: Cell) -> str | None:
             (cell.new_tokens >= p.N, f"{cell.new_tokens} new tokens leave none before them: N must be larger than new_tokens"),
         ],
         Workload.NUMERICS: [(searched, "numerics need a batch that is stated")],
+        Workload.TRAIN: [
+            (cell.clock not in {ClockMode.DEFAULT, ClockMode.WALL}, "updates are timed by the host's clock; set clock: wall"),
+        ],
         Workload.GENERATE: [
             (is_speech, "speech is heard as a whole and not made token by token; generate another task"),
             (not p.causal, NOT_CAUSAL),

@@ -104,6 +104,7 @@ NOT_CAUSAL = "sequences are made token by token, which is causal; set causal: tr
         ("fidelity", LARGEST, {}, "fidelity needs a batch that is stated"),
         ("fidelity", {}, {"dtype": DType.BFLOAT16}, "fidelity is of the definition: float32 or float64"),
         ("numerics", LARGEST, {}, "numerics need a batch that is stated"),
+        ("train", GRAPH, {}, "updates are timed by the host's clock; set clock: wall"),
         ("generate", {}, {"causal": False}, NOT_CAUSAL),
         ("generate", SPEECH, {}, HEARD),
         ("generate", {}, {"padding": 0.5}, "sequences are made without padding"),
@@ -114,7 +115,7 @@ def test_what_a_workload_cannot_be_of_is_refused_in_words_of_this_alone(
     workload: str, changes: dict[str, Any], shape: dict[str, Any], words: str
 ) -> None:
     problem = Problem(B=2, H=2, N=64, D=8, causal=True)
-    training = PIXELS if workload == "generate" else None
+    training = PIXELS if Workload(workload).has_task else None
     right = Cell(method="gate_cases:Hides", problem=problem, workload=Workload(workload), training=training)
     wrong = right.model_copy(update={"problem": problem.model_copy(update=shape), **changes})
     forward = wrong.model_copy(update={"workload": Workload.FORWARD, "training": None})
