@@ -18,7 +18,11 @@ Readings = dict[str, Reading]
 
 def measure_memory(job: Job) -> Measured:
     """Measure the bytes of a whole call, an update or the largest step of a sequence. Raises whatever the method raises."""
-    return memory_of(prepare(job))
+    setting = prepare(job)
+    if isinstance(setting, Modelled) and job.cell.workload.learns:
+        # in its first step an optimiser allocates its own numbers
+        setting.call()
+    return memory_of(setting)
 
 
 def fit(job: Job) -> Measured:

@@ -30,7 +30,7 @@ def build_model(cell: Cell, alphabet: Alphabet, seed: int) -> Transformer:
 
 @dataclass(kw_only=True)
 class Updating(Modelled):
-    """A call is forward, backward and a step of the optimiser, which has its own numbers already; no gradient is left."""
+    """A call is forward, backward and a step of the optimiser; no gradient is left."""
 
     model: Transformer
     optimiser: torch.optim.Optimizer
@@ -47,21 +47,18 @@ class Updating(Modelled):
 
     def output(self) -> Reading:
         """Return the bytes of what is said at all positions, from which the loss is computed."""
-        size = self.batch.targets.numel() * self.model.head.out_features * self.model.head.weight.element_size()
+        size = self.batch.targets.numel() * self.model.head.out_features * self.cell.problem.dtype.bytes
         return Reading(size, "B N x numbers that are said at a position x element size")
 
 
 def updating(cell: Cell, seed: int) -> Updating:
-    """Build the model and make its first update. Raises what task and method raise."""
+    """Build the model, its optimiser and a batch. Raises what task and method raise."""
     task = task_of(plan_of(cell), cell.problem.N)
     model = build_model(cell, task.alphabet, seed)
     batch = task.batch(cell.problem.B, torch.Generator().manual_seed(seed)).to(cell.device)
     model.train()
     attention, inputs = model.layers[0].attention, (batch.tokens, batch.targets)
-    setting = Updating(cell, attention, inputs, model=model, optimiser=optimiser_of(model), batch=batch)
-    # in its first step the optimiser allocates its own numbers
-    setting.call()
-    return setting
+    return Updating(cell, attention, inputs, model=model, optimiser=optimiser_of(model), batch=batch)
 
 
 @dataclass(kw_only=True)

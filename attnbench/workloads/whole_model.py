@@ -161,10 +161,7 @@ def whole_model(cell: Cell, seed: int) -> WholeModel:
     about = {"cell": cell, "method": method, "model": model, "own": own}
     if cell.workload is Workload.MODEL_TRAIN:
         model.train()
-        update = Update(**about, inputs=(tokens,), optimiser=torch.optim.AdamW(model.parameters(), _RATE))
-        # in its first step the optimiser allocates its own numbers
-        update.call()
-        return update
+        return Update(**about, inputs=(tokens,), optimiser=torch.optim.AdamW(model.parameters(), _RATE))
     model.eval()
     if cell.workload is Workload.MODEL_PREFILL:
         return Prompt(**about, inputs=(tokens,))

@@ -101,6 +101,10 @@ def test_the_next_token_is_that_of_the_whole_prompt_however_often_it_is_read(con
         torch.testing.assert_close(setting.call(), first, rtol=0, atol=1e-6)
 
 
+def test_the_first_update_is_one_that_is_timed(config: str) -> None:
+    assert not built(cell_of(config, "model_train", "linear.chunked")).optimiser.state
+
+
 def test_every_nth_layer_may_keep_its_own_attention(config: str) -> None:
     from attnbench.hf.swapping import attentions, swapped_in
 

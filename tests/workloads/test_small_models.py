@@ -27,7 +27,7 @@ from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Training
 from attnbench.store.run_folder import checkpoint_of
 from attnbench.training.reading import ANEW, STEP_BY_STEP, Anew, ByStep, Reader
-from attnbench.workloads.footprint import fit, measure_memory
+from attnbench.workloads.footprint import fit, measure_memory, memory_of
 from attnbench.workloads.prepare import Generation, Updating, prepare
 from attnbench.workloads.timing import measure_time
 from attnbench.workloads.train import measure_training
@@ -114,6 +114,7 @@ def test_speech_has_an_error_rate_and_no_accuracy() -> None:
 def test_speech_is_learnt_in_every_precision(dtype: DType) -> None:
     cell = spoken()
     setting = updating(cell.model_copy(update={"problem": cell.problem.model_copy(update={"dtype": dtype})}))
+    assert setting.output().bytes == 4 * 32 * 7 * dtype.bytes
     # not by its proof: after few updates frames are nearly alike, and a gradient in bfloat16 is mostly rounding
     losses = [float(loss) for _ in range(6) if isinstance(loss := setting.call(), torch.Tensor)]
     assert len(losses) == 6
@@ -181,6 +182,15 @@ def test_the_memory_of_an_update_is_all_that_forward_backward_and_step_need() ->
     memory = measure_memory(Job(cell=spoken(), phase=Pass.MEMORY, seed=5)).memory
     assert memory["output_bytes"].bytes == 4 * 32 * 7 * 4
     assert memory["input_bytes"].bytes == 4 * 32 * 40 * 4 + 4 * 32 * 8
+
+
+def test_what_an_optimiser_keeps_from_its_first_update_on_is_no_memory_of_an_update() -> None:
+    cell = cell_of(feedforward=64).reshaped(B=1)
+    setting = updating(cell)
+    assert not setting.optimiser.state
+    # the first call, and one later
+    first, later = (memory_of(setting).memory["torch_profiler_peak"].bytes or 0 for _ in range(2))
+    assert first > later == measure_memory(Job(cell=cell, phase=Pass.MEMORY, seed=5)).memory["torch_profiler_peak"].bytes
 
 
 def made_by(method: str = "softmax.sdpa", *, B: int = 3, N: int = 64, **fields: Any) -> Cell:
