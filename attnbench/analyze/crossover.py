@@ -19,7 +19,7 @@ from attnbench.analyze.verdict import LEVEL, adjusted, ratio
 
 Values = Mapping[int, Mapping[int, float]]
 """By length and replicate number, positive; less is better."""
-NOT_PLANNED, NO_FIGURE = "not in the suite", "n/a"
+NOT_PLANNED, NO_FIGURE, NO_RATIO = "not in the suite", "n/a", "not above 0"
 
 
 class Lead(StrEnum):
@@ -183,7 +183,7 @@ class Versus:
 
     @property
     def gaps(self) -> dict[int, tuple[str, str]]:
-        """Return by each length that could not be compared, rising, why `of` and `over` have no figure; "" of one that has."""
+        """Return by each length that is not compared, why `of` and `over` have no figure above 0; "" of one that has."""
         uncompared = (N for N in self.section.lengths if N not in self.crossover.leads)
         found = {N: (self._status(self.of, N), self._status(self.over, N)) for N in uncompared}
         return {N: statuses for N, statuses in found.items() if any(statuses)}
@@ -194,7 +194,7 @@ class Versus:
             return NOT_PLANNED
         if not cell.ok:
             return cell.status
-        return "" if self.quantity.ranked(cell) else NO_FIGURE
+        return "" if self.quantity.ranked(cell) else NO_RATIO if self.quantity.values(cell) else NO_FIGURE
 
     @property
     def cells(self) -> tuple[CellSummary, ...]:

@@ -51,10 +51,11 @@ def crossover(  # noqa: PLR0913 - one parameter an option
         goal = Goal(of or "", over or "", metric, near, max_points)
         findings = Run(_measured(source, goal, minutes, How.of(how, "crossover", source))).findings  # type: ignore[arg-type]
     elif isinstance(source, Run) or (isinstance(source, str | Path) and Path(source).is_dir()):
-        strays = {"resolution": resolution != _RESOLUTION, "max_points": max_points != _POINTS, "minutes": minutes is not None}
-        strays |= {name: bool(how.get(name)) for name in ("impl", "device", "replicates")}
-        if given := ", ".join(name for name, is_given in strays.items() if is_given):
-            raise UsageError(f"{given}: they say how a suite is measured; a run folder is only read")
+        usual: dict[str, object] = {"resolution": _RESOLUTION, "max_points": _POINTS}
+        given = {"resolution": resolution, "max_points": max_points, "minutes": minutes}
+        for name, value in (given | {name: how.get(name) or None for name in ("impl", "device", "replicates")}).items():
+            if value != usual.get(name):
+                raise ArgumentError(name, value, "it says how a suite is measured; a run folder is only read")
         findings = read(source).findings
     else:
         raise UsageError(
@@ -82,7 +83,7 @@ def _versus(findings: Findings, of: str | None, over: str | None, metric: str) -
 
     Raises UsageError where a name or the metric is not the run's, or no section has both methods.
     """
-    known = recorded(findings.summaries)
+    known = recorded(findings.summaries, findings.run)
     if metric not in known:
         has = f"it has: {', '.join(known) or 'no numbers at all'}"
         raise ArgumentError("metric", metric, f"no cell of the run has that; {has}")
@@ -94,11 +95,12 @@ def _versus(findings: Findings, of: str | None, over: str | None, metric: str) -
     found = []
     for section in findings.sections:
         other = theirs if theirs is not None else baseline(section)
-        if other in section.series and any(chosen.ranked(cell) for cell in section.summaries):
+        if other in section.series and any(chosen.values(cell) for cell in section.summaries):
             found += [Versus(section, label, other, chosen) for label in ours if label != other and label in section.series]
     if not found and theirs is None:
-        none = "no exact softmax attention of the run has numbers beside another method"
-        raise UsageError(f"{none}; name one: --over {findings.labels[0]}")
+        other = next((label for label in findings.labels if ours != [label]), "METHOD")
+        none = f"the run has no baseline beside {of or 'a method'}, of the suite or else the strongest exact softmax"
+        raise UsageError(f"{none}; name one: --over {other}")
     if not found:
         raise UsageError(f"no section of the run has both {of or 'another method'} and {theirs}")
     return found

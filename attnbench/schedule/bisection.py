@@ -76,7 +76,7 @@ def side_by_side(cells: Iterable[Cell], axes: Axes, pair: frozenset[str]) -> tup
 def wanted(run: RunInfo, goal: Goal, records: Iterable[Record], added: Mapping[Place, int]) -> dict[Place, int]:
     """Return the length that each section needs next, of those that need one; `added` says how many each was given so far."""
     summaries, found = summarize(run.cells, records), dict[Place, int]()
-    if (quantity := recorded(summaries).get(goal.metric)) is None:
+    if (quantity := recorded(summaries, run).get(goal.metric)) is None:
         return found
     for section in sections(summaries, run.suite.axes):
         if added.get(place(section), 0) < goal.most and {goal.of, goal.over} <= section.series.keys():

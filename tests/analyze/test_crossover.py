@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attnbench.analyze.cells import OK, CellSummary
-from attnbench.analyze.crossover import NO_FIGURE, NOT_PLANNED, Crossing, Crossover, Lead, Values, Versus, crossover
+from attnbench.analyze.crossover import NO_FIGURE, NO_RATIO, NOT_PLANNED, Crossing, Crossover, Lead, Values, Versus, crossover
 from attnbench.analyze.quantities import quantities, recorded
 from attnbench.analyze.scaling import Exponent, exponent, fit_interval, slope
 from attnbench.analyze.sections import sections
@@ -193,7 +193,7 @@ def test_a_cell_that_ran_but_has_no_counter_or_a_replicate_of_nothing_says_so() 
     cells = [CellSummary(writer.cell(m, N), OK, scores={NEEDLE: dict(enumerate(each))}) for (N, m), each in scores.items()]
     found = versus(cells, quantity=NEEDLE)
     assert found.crossover.leads == {1024: Lead.OF}
-    assert found.gaps == {512: (NO_FIGURE, "")}
+    assert found.gaps == {512: (NO_RATIO, "")}
 
 
 def test_methods_that_ran_with_different_batches_are_compared_per_sample() -> None:

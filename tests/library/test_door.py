@@ -20,7 +20,7 @@ from attnbench.schema.outcome import Failed, Status
 from attnbench.session.asked import Only
 from attnbench.suite.load import load, shipped
 from attnbench.worker.isolate import Isolation
-from tests.library.conftest import PLUGINS
+from tests.library.conftest import PLUGINS, REFERENCE
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"N": 64, "H": 1, "D": 8, "causal": True}
@@ -172,6 +172,18 @@ def test_reading_a_run_gives_the_same_and_comparing_it_with_itself_no_difference
     assert "ABSENT" in str(found)
     assert "methods against softmax.sdpa" in str(attnbench.compare(run, baseline="softmax.sdpa"))
     assert set(attnbench.crossover(run).frame().over) == {"softmax.sdpa"}
+
+
+def test_methods_are_compared_over_length_by_every_figure_that_the_run_has_also_where_it_is_0() -> None:
+    run = attnbench.read(REFERENCE.parent / "epyc-2-cores" / "numerics")
+
+    def said(metric: str) -> str:
+        return " ".join(str(attnbench.crossover(run, metric=metric, of="linear.chunked")).split())
+
+    assert "softmax.sdpa stays ahead of linear.chunked, forward, causal, float32" in said("flops")
+    exact = said("run_difference")
+    assert "there is no length at which both linear.chunked and softmax.sdpa have a figure above 0, numerics" in exact
+    assert "neither has a figure above 0 (linear.chunked: not above 0; softmax.sdpa: not above 0)" in exact
 
 
 @pytest.mark.usefixtures("roofed")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from attnbench.analyze.crossover import Crossing, Crossover, Lead, Versus
@@ -9,8 +10,10 @@ from attnbench.analyze.quantities import Quantity, quantities
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import baseline
 from attnbench.analyze.statistics import Interval, Spread
+from attnbench.report.drawing.sheet import FOLDER
+from attnbench.report.drawing.style import applied
 from attnbench.report.findings import Findings
-from attnbench.report.questions.crossover.figure import crossover_plot
+from attnbench.report.questions.crossover.figure import _figures, crossover_plot
 from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines, sentence
 from attnbench.report.text import markdown
 from attnbench.report.text.table import wrapped
@@ -46,6 +49,7 @@ def at(N: float, low: int, high: int, gained: bool = True, known: bool = True) -
             [at(700, 512, 1024, False)],
             "from the shortest length compared (512) to N = 700 [665–735], X is faster than Y,",
         ),
+        ([Y, Y, TIE], [], "none up to N = 1,024, the longest length at which it can be told: Y stays ahead of X, forward, "),
         ([TIE, X, TIE], [], "at the latest from N = 1,024 to N = 1,024 at least, X is faster than Y,"),
         (
             [Y, X, Y, X],
@@ -109,6 +113,9 @@ def test_sections_have_a_table_each_and_memory_is_named_by_its_counter() -> None
         found = crossover_tables(findings, compared(findings, metric))
         assert [table.title for table in found] == [f"Crossover by {name}: {section.title}" for section in findings.sections]
     assert not [note for table in found for note in table.notes if "Fieller" in note]
+    (tied, *_) = compared(findings)
+    tied.__dict__["crossover"] = Crossover({512: Y, 1024: TIE}, (), 5)
+    assert crossover_tables(findings, [tied])[0].rows[0][2] == "none up to N = 512"
 
 
 @pytest.mark.parametrize("replicates", [1, 3])
@@ -118,3 +125,15 @@ def test_there_is_a_picture_of_a_first_look_of_several_sections_and_of_nothing(r
     assert crossover_plot(findings, compared(findings), "svg")
     never = [v for v in compared(findings) if v.of == "sparse.strided"]
     assert b"nothing to compare" in crossover_plot(findings, never, "svg")
+
+
+def test_where_more_is_better_the_picture_has_the_ratio_itself_and_a_method_is_ahead_above_1() -> None:
+    run = Synthetic(lengths=LENGTHS[:3], causal=(True,), workloads=(Workload.FORWARD,))
+    findings, curves = Findings.of(run.run(), run.records()), []
+    for metric, side in (("time", "below"), ("throughput", "above")):
+        with applied():
+            (picture,) = _figures(findings, compared(findings, metric), FOLDER)
+        assert f"{side} 1 a method is ahead" in picture.get_suptitle()
+        drawn = [np.asarray(line.get_ydata(), float) for line in picture.axes[0].lines]
+        curves.append([curve for curve in drawn if len(curve) == len(run.lengths)])
+    np.testing.assert_allclose(np.prod(curves, axis=0), 1)

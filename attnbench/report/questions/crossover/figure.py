@@ -91,8 +91,8 @@ def _figures(findings: Findings, compared: Sequence[Versus], sheet: Sheet) -> li
         draw = partial(_draw, section, own, looks, names)
         panels.append(Panel(head, draw, *divmod(len(panels), 2), what, Unit.FACTOR, None, tuple(names)))
     title = f"{in_words(workloads[0])}: {what}" if len(workloads) == 1 else what
-    ahead = "a method" if len(overs) == 1 else "the first"
-    return figures(panels, sheet, title, f"below 1 {ahead} is ahead; bars: 95 %; {second_line(findings, [])}")
+    side, ahead = "above" if quantity.more_is_better else "below", "a method" if len(overs) == 1 else "the first"
+    return figures(panels, sheet, title, f"{side} 1 {ahead} is ahead; bars: 95 %; {second_line(findings, [])}")
 
 
 def _draw(section: Section, own: Sequence[Versus], looks: dict[str, Look], names: Sequence[str], axes: Axes) -> float:
@@ -100,8 +100,8 @@ def _draw(section: Section, own: Sequence[Versus], looks: dict[str, Look], names
     axes.axhline(1.0, color=soft(), linewidth=scaled(0.8), zorder=1)
     notes = []
     for versus, name in zip(own, names, strict=True):
-        look, ranked, at = looks[versus.of], versus.quantity.ranked, section.at
-        found = {N: ratio(ranked(at(versus.over, N)), ranked(at(versus.of, N)), paired=True) for N in versus.crossover.lengths}
+        look, values, at = looks[versus.of], versus.quantity.values, section.at
+        found = {N: ratio(values(at(versus.over, N)), values(at(versus.of, N)), paired=True) for N in versus.crossover.lengths}
         axes.plot(list(found), [each.value for each in found.values()], label=named(name), zorder=3, **look.drawn)
         for N, each in found.items():
             # the interval of two or three replicates may reach out of all proportion

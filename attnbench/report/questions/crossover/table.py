@@ -1,9 +1,9 @@
 """Crossovers in words, a line each; as tables, one a section; and as CSV, one row a crossing."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from attnbench.analyze.crossover import NO_FIGURE, NOT_PLANNED, Crossing, Lead, Versus
+from attnbench.analyze.crossover import NO_FIGURE, NO_RATIO, NOT_PLANNED, Crossing, Lead, Versus
 from attnbench.analyze.sections import grouped
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.conditions import FIRST_LOOK, machine
@@ -28,13 +28,15 @@ def sentence(versus: Versus, names: Names) -> str:
     """`from N = 3,120 [2,910–3,380] on, linear.chunked is faster than softmax.sdpa, forward, causal, float32`."""
     of, over, found = names[versus.of], names[versus.over], versus.crossover
     if not found.lengths:
-        return f"there is no length at which both {of} and {over} have a figure, {versus.section.title}"
+        lacking = _figure([status for statuses in versus.gaps.values() for status in statuses])
+        return f"there is no length at which both {of} and {over} have {lacking}, {versus.section.title}"
     if stretches := where(versus):
         text = f"{stretches}, {of} {versus.quantity.verb} {over}, {versus.section.title}"
     elif not found.told:
         text = f"{of} and {over} cannot be told apart at N = {among(found.lengths, found.lengths)}, {versus.section.title}"
     else:
-        about = f"none up to N = {found.lengths[-1]:,}, the longest length compared"
+        kind = "compared" if found.told[-1] == found.lengths[-1] else "at which it can be told"
+        about = f"none up to N = {found.told[-1]:,}, the longest length {kind}"
         text = f"{about}: {over} stays ahead of {of}, {versus.section.title}"
     return text + doubt(versus)
 
@@ -65,6 +67,11 @@ def where(versus: Versus) -> str:
     return " and ".join(texts)
 
 
+def _figure(statuses: Collection[str]) -> str:
+    """Name what cells with these statuses lack."""
+    return "a figure above 0" if NO_RATIO in statuses else "a figure"
+
+
 def _edge(versus: Versus, crossing: Crossing) -> str:
     low, high = crossing.bracket
     if crossing.interval is not None:
@@ -85,12 +92,14 @@ def remarks(versus: Versus, names: Names) -> list[str]:
     of, over, known, lines = names[versus.of], names[versus.over], versus.section.lengths, []
     if (ties := versus.crossover.ties) and versus.crossover.told:
         lines.append(f"at N = {among(ties, known)} {of} and {over} cannot be told apart")
-    for (of_status, over_status), lengths in grouped((statuses, N) for N, statuses in versus.gaps.items()).items():
+    for statuses, lengths in grouped((statuses, N) for N, statuses in versus.gaps.items()).items():
+        (of_status, over_status), lacking = statuses, _figure(statuses)
         if of_status and over_status:
-            what = f"neither has a figure ({of}: {short(of_status)}; {over}: {short(over_status)})"
+            what = f"neither has {lacking} ({of}: {short(of_status)}; {over}: {short(over_status)})"
         else:
             one, other, status = (over, of, of_status) if of_status else (of, over, over_status)
-            does, does_not = ("has a figure", "has none") if status in {NOT_PLANNED, NO_FIGURE} else ("runs", "does not")
+            has_none = status in {NOT_PLANNED, NO_FIGURE, NO_RATIO}
+            does, does_not = (f"has {lacking}", "has none") if has_none else ("runs", "does not")
             what = f"{one} {does} and {other} {does_not} ({short(status)})"
         lines.append(f"at N = {among(lengths, known)} {what}")
     return lines
@@ -124,7 +133,7 @@ def crossover_tables(findings: Findings, compared: Sequence[Versus]) -> list[Tab
             notes.append(FIRST_LOOK)
         for versus in members:
             found, at = versus.crossover, versus.crossover.lengths
-            nowhere = f"none up to N = {at[-1]:,}" if found.told else "cannot be told"
+            nowhere = f"none up to N = {found.told[-1]:,}" if found.told else "cannot be told"
             leads = where(versus) or nowhere if at else "n/a"
             span = f"{at[0]:,} to {at[-1]:,} ({len(at)} lengths)" if len(at) > 2 else listed(at)
             rows.append((names[versus.of], names[versus.over], leads, span, str(found.replicates)))
