@@ -14,7 +14,7 @@ from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Measured
 from attnbench.schema.record import Record
-from attnbench.session.asked import address, is_address, no_parameter, takes, validated
+from attnbench.session.asked import address, is_method, no_parameter, takes, validated
 from attnbench.session.scene import How, Measuring, Scene
 
 _PADDING = 0.25
@@ -74,7 +74,7 @@ def check(
     """
     asked, params = How.of(how, "check", method), param or {}
     name = address(method) if isinstance(method, type) else method
-    if not is_address(name) and name not in registry.catalogue():
+    if not is_method(name):
         raise UsageError(registry.no_method(name))
     suite = validated(
         {

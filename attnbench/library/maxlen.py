@@ -12,6 +12,7 @@ from attnbench.library.runs import Run, RunLike
 from attnbench.places.place import carry_out
 from attnbench.report.findings import Findings
 from attnbench.report.questions.limits.table import ended, limits_csv, limits_tables, value_text
+from attnbench.report.site.runs import Kind, kind_of
 from attnbench.schedule.cells import MOST_ROWS
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.longest import first_cells, searches
@@ -23,7 +24,7 @@ from attnbench.session.asked import (
     SuiteLike,
     addresses,
     check_methods,
-    is_address,
+    is_method,
     length,
     memory_share,
     narrowed,
@@ -71,6 +72,8 @@ def maxlen(
         asked |= {name: bool(how.get(name)) for name in ("impl", "device")}
         if given := ", ".join(f"--{name}" for name, is_given in asked.items() if is_given):
             raise UsageError(f"{folder.path} is a folder, and an earlier search is read as it is; leave out {given}")
+        if kind_of(folder.info()) is not Kind.LIMITS:
+            raise UsageError(f"{folder.path} holds no search for lengths; to begin one: attnbench maxlen SUITE")
     info = folder.info()
     findings, found = Findings.of(info, ()), limits_of(info, folder)
     return Answer(title(info), limits_tables(findings, found), own_csv=lambda: limits_csv(findings, found))
@@ -84,13 +87,7 @@ def limits_of(run: RunInfo, folder: RunFolder) -> list[Limit]:
 
 def _asked(what: Sequence[SuiteLike], method: Sequence[str], how: How) -> tuple[Loaded | None, Suite, tuple[str, ...]]:
     """The suite, where its file is one, and which of its methods are wanted: none said, all are."""
-    known = registry.catalogue()
-
-    def is_method(word: str) -> bool:
-        name = word.partition("(")[0]
-        return name in known or is_address(name)
-
-    named = tuple(each for each in what if isinstance(each, str) and is_method(each))
+    named = tuple(each for each in what if isinstance(each, str) and is_method(each.partition("(")[0]))
     others = [each for each in what if each not in named]
     added = addresses(how.impl)
     if len(others) > 1:
@@ -99,7 +96,7 @@ def _asked(what: Sequence[SuiteLike], method: Sequence[str], how: How) -> tuple[
     loaded = None
     if others:
         word = others[0]
-        meant = did_you_mean(word, known) if isinstance(word, str) else ""
+        meant = did_you_mean(word, registry.catalogue()) if isinstance(word, str) else ""
         if meant and not Path(str(word)).exists() and word not in shipped():
             raise UsageError(f"{word}: neither a suite nor a method; {meant.strip()}")
         loaded, suite = select(word, how.impl, how.device)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from attnbench import registry
 from attnbench.report.text.names import one_line
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Cell, plain_name
 from attnbench.schema.errors import ArgumentError, UsageError, did_you_mean
 from attnbench.schema.noun import Scalar
 from attnbench.schema.suite import Axes, Method, Override, Suite
@@ -66,7 +66,7 @@ class Only:
                 matching = [known for known in own or registry.catalogue() if fnmatchcase(known, name)]
                 if not matching:
                     raise ArgumentError("methods", text, f"no method {'of the suite ' if own else ''}has such a name")
-            elif not own and not registry.is_known(name) and not is_address(name):
+            elif not own and not is_method(name):
                 raise ArgumentError("methods", name, registry.no_method(name))
             found += [Method(name=each, params={key: (value,) for key, value in params.items()}) for each in matching]
         return found
@@ -177,9 +177,14 @@ def address(impl: str | type) -> str:
     return impl
 
 
+def is_method(name: str) -> bool:
+    """Whether a method of that name is installed, or it has the form of an address."""
+    return registry.is_known(name) or is_address(name)
+
+
 def is_address(word: str) -> bool:
-    """Whether it has the form module:Class or path/to/file.py:Class."""
-    module, colon, name = word.rpartition(":")
+    """Whether it has the form module:Class or path/to/file.py:Class, whatever form of the method it asks for."""
+    module, colon, name = plain_name(word).rpartition(":")
     is_module = all(part.isidentifier() for part in module.split(".")) or module.endswith(".py")
     # a command line may hold bytes that are no letters, which cannot be sent to a worker
     is_text = not any("\ud800" <= letter <= "\udfff" for letter in word)
@@ -187,20 +192,17 @@ def is_address(word: str) -> bool:
 
 
 def check_methods(loaded: Loaded | None, scouted: Scouted, *others: Scouted) -> None:
-    """Refuse what is no method, and parameters that a method does not have, with the place in the file; raises UsageError.
+    """Refuse what is no method, and parameters that a method does not have, with the place or the option; raises UsageError.
 
     A module in a suite that raises when it is imported costs only its own cells; one that the caller adds has to be there,
     for it is what was asked for. What is a method in one of several commits has been lost, and is no mistake of a name.
     """
     failures = {name: failed for name, failed in scouted.failures.items() if all(name in each.failures for each in others)}
     own = {method.name for _, method in _methods(loaded.suite)} if loaded else set()
-    added = {name: failed.reason for name, failed in failures.items() if ":" in name and name not in own}
+    if added := [f"{name}: {failed.reason}" for name, failed in failures.items() if ":" in name and name not in own]:
+        raise UsageError("\n".join(added))
     if loaded is None:
-        if added:
-            raise UsageError("\n".join(f"{name}: {reason}" for name, reason in added.items()))
         return
-    for name, reason in added.items():
-        raise ArgumentError("impl", name, reason)
     wrong = []
     for place, method in _methods(loaded.suite):
         if method.name in failures and failures[method.name].facts.get("unknown"):
@@ -211,6 +213,13 @@ def check_methods(loaded: Loaded | None, scouted: Scouted, *others: Scouted) -> 
             wrong += [loaded.error((*place, "params", name), no_parameter(name, known)) for name in unknown]
     if wrong:
         raise UsageError("\n".join(wrong))
+    # those of the file are the method's by now
+    for method in scouted.suite.methods:
+        if description := scouted.descriptions.get(method.name):
+            known = description.parameters
+            for name in method.params:
+                if not takes(known, name):
+                    raise ArgumentError("methods", f"{method.name}({name}={method.params[name][0]})", no_parameter(name, known))
 
 
 def takes(known: tuple[str, ...], name: str) -> bool:
@@ -232,7 +241,7 @@ def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:
     own = {method.name for _, method in _methods(suite)}
     known = [*own, *(name for name in registry.catalogue() if name not in own)]
     for name in names:
-        if name not in own and not registry.is_known(name) and not is_address(name):
+        if name not in own and not is_method(name):
             has = f"the suite has: {', '.join(sorted(own))}"
             raise ArgumentError(argument, name, f"no such method; {did_you_mean(name, known, 3)}{has}")
 

@@ -1,6 +1,5 @@
 """What runs there are: each run.json is read for who, where, when and what for; what cannot be read is told with the reason."""
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,11 +31,8 @@ _COMMANDS = {"crossover": Kind.CROSSOVER, "maxlen": Kind.LIMITS, "selfcheck": Ki
 
 def kind_of(run: RunInfo) -> Kind:
     """Return the kind by the command that made it; one side of a comparison says so itself."""
-    try:
-        words = shlex.split(run.command)
-    except ValueError:
-        words = []
-    return Kind.COMPARISON if run.interleaved else _COMMANDS.get("".join(words[1:2]), Kind.RUN)
+    # what follows the second word may have quotes that do not match
+    return Kind.COMPARISON if run.interleaved else _COMMANDS.get("".join(run.command.split()[1:2]), Kind.RUN)
 
 
 @dataclass(frozen=True)

@@ -292,7 +292,7 @@ def test_a_crossover_that_was_measured_is_no_run_of_the_suite_and_has_no_trend(l
 
 def test_a_search_for_the_longest_sequence_has_its_table(lab: Lab, out: Path) -> None:
     made = lab.small()
-    info = lab.info(made, "maxlen-quick", 1, command="attnbench maxlen quick --limit 4096")
+    info = lab.info(made, "maxlen-quick", 1, command="attnbench maxlen o'brien/quick.yaml (from Python)")
     first = [cell for cell in info.cells if cell.problem.N == 512]
     records, full = list[Record](), Failed(status=Status.OOM_HOST, reason="memory limit of 17.2 GB reached")
     for cell in first:
