@@ -154,14 +154,15 @@ def advise(  # noqa: PLR0913 - one parameter an option
     ]
     there = [place for place in places if place.section.ok_at(wanted)]
     mask = "--causal" if causal else "--non-causal"
-    measure = f"attnbench run --methods {{}} --N {wanted} --workloads {asked.value} {mask}"
+    command = f"attnbench run --methods {{}} --N {wanted} --workloads {asked.value} {mask}"
+    # a model takes a suite to describe it
+    measure = "" if asked.has_model else f"; measure in a run of its own, with 8 heads of 64 in float32: {command}"
     if not there:
         lengths = sorted({N for place in places for N in place.section.lengths if place.section.ok_at(N)})
         known = f"there is: N = {', '.join(f'{N:,}' for N in lengths)}" if lengths else "there is nothing of that kind"
         example = measure.format(shlex.quote("softmax.sdpa,linear.*,sparse.strided,gated.mamba2"))
         raise UsageError(
-            f"nothing was measured at N = {wanted:,}, {asked.value}, {'causal' if causal else 'non-causal'}; {known}; "
-            f"measure it: {example}"
+            f"nothing was measured at N = {wanted:,}, {asked.value}, {'causal' if causal else 'non-causal'}; {known}{example}"
         )
     place = sorted(there, key=lambda place: place.rank(wanted))[-1]
     question = _Question(wanted, limit, by, {wish: _recorded(wish, sources) for wish in wishes})
@@ -295,7 +296,7 @@ def _answer(question: _Question, place: _Place, others: int, measure: str) -> Ad
         f"On the front: no other that qualifies is better both in {cost.title} and in {wishes[0]}." if on_front else "",
         f"Left aside: {counted(others, 'section')} of this length in other runs or conditions." if others else "",
         f"Not possible there: {counted(refused, 'method')}; table.csv of the run says why." if refused else "",
-        f"Unknown: {counted(len(unmeasured), 'method')} not measured there; some of them are by: "
+        f"Unknown: {counted(len(unmeasured), 'method')} not measured there"
         + measure.format(shlex.quote(",".join(unmeasured[:3])))
         if unmeasured
         else "",

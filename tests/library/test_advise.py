@@ -191,8 +191,17 @@ def test_what_was_not_measured_there_is_an_error_with_the_command_that_measures_
     said = str(error.value)
     assert "nothing was measured at N = 700, forward, non-causal; there is nothing of that kind" in said
     assert said.endswith("--N 700 --workloads forward --non-causal")
+    assert "measure in a run of its own, with 8 heads of 64 in float32: attnbench run --methods" in said
     with pytest.raises(attnbench.UsageError, match=r"there is: N = 256, 512, 1,024, .*16,384"):
         advice(N="2^20")
+
+
+def test_no_command_is_told_for_models_which_a_suite_describes() -> None:
+    found = words(attnbench.advise(RECALL, N=32, workload="train"))
+    assert "methods not measured there" in found
+    with pytest.raises(attnbench.UsageError, match=r"there is: N = 32$") as error:
+        attnbench.advise(RECALL, N=33, workload="train")
+    assert "attnbench run" not in f"{found} {error.value}"
 
 
 COSTS = ("time", "energy", "first_call", "tokens", "flops_of_dense", "roof", "selection_share", "deterministic_cost", "speech")
