@@ -130,6 +130,20 @@ def measuring() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         yield _start
 
 
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Put scripts in the place of Slurm's commands; what each was called with stands in `said`."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def _play(**commands: str) -> None:
+        for name, script in commands.items():
+            file = tmp_path / name
+            file.write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/said\n{script}\n')
+            file.chmod(0o755)
+
+    return _play
+
+
 @pytest.fixture(scope="session")
 def browser() -> "Iterator[Browser]":
     """One for all tests; as root it has no sandbox."""

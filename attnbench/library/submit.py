@@ -1,5 +1,6 @@
 """Handing a run out to Slurm: an array of tasks, which measure its shards beside each other."""
 
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -31,10 +32,11 @@ _EVERY, _PATIENCE = 5.0, 300.0
 
 
 class Handed(Noun):
-    """What is remembered of a run that was handed out: the shards, and the jobs that measure them."""
+    """What is remembered of a run that was handed out: the shards, the jobs that measure them, and the folder they start in."""
 
     shards: int
     options: str
+    here: str = ""
     jobs: tuple[str, ...] = ()
 
 
@@ -44,7 +46,6 @@ class Submission:
 
     folder: RunFolder
     script: str
-    options: str
     shards: int
     jobs: tuple[str, ...] = ()
     submitted: tuple[int, ...] = ()
@@ -126,11 +127,14 @@ def submit(
     # a task without a bundle would have nothing to do
     shards = min(array or _MOST, len(bundles(info.cells)))
     folder = RunFolder.at(Path(asked.results).absolute(), info)
-    text = slurm.script(folder.path, info.suite.name, shards, sbatch, Path.cwd())
+    handed = Handed(shards=shards, options=sbatch, here=str(Path.cwd()))
+    known = _known(folder, info, handed)
     if dry_run:
-        return Submission(folder, text, sbatch, shards)
+        return known
     RunFolder.create(Path(asked.results).absolute(), info)
-    return _submitted(Submission(folder, text, sbatch, shards), range(1, shards + 1))
+    # before Slurm is asked: what it refuses may be submitted later
+    folder.keep("slurm.json", handed)
+    return _submitted(known, handed, range(1, shards + 1))
 
 
 def _planned(given: SuiteLike | None, only: Only, how: How) -> RunInfo:
@@ -161,21 +165,29 @@ def _planned(given: SuiteLike | None, only: Only, how: How) -> RunInfo:
 def _what_is_missing(folder: RunFolder, sbatch: str, *, dry_run: bool) -> Submission:
     """Submit the shards that are neither measured nor in the queue."""
     handed = folder.recall("slurm.json", Handed, "a run that was handed to Slurm")
-    options = sbatch or handed.options
-    text = slurm.script(folder.path, folder.own().suite.name, handed.shards, options, Path.cwd())
-    known = Submission(folder, text, options, handed.shards, handed.jobs)
+    # methods of one's own lie where the run was submitted first
+    handed = handed.model_copy(update={"options": sbatch or handed.options, "here": handed.here or str(Path.cwd())})
+    known = _known(folder, folder.own(), handed)
     if next(folder.own_records(), None) is not None:
         raise UsageError(f"{folder.path} has records of the whole run; go on here: attnbench run --resume {folder.path}")
     waiting = known.waiting()
     missing = [number for number in known.unfinished() if number not in waiting]
     if dry_run or not missing:
         return known
-    return _submitted(known, missing)
+    return _submitted(known, handed, missing)
 
 
-def _submitted(known: Submission, numbers: Sequence[int]) -> Submission:
+def _known(folder: RunFolder, info: RunInfo, handed: Handed) -> Submission:
+    text = slurm.script(folder.path, info.suite.name, handed.shards, handed.options, Path(handed.here))
+    return Submission(folder, text, handed.shards, handed.jobs)
+
+
+def _submitted(known: Submission, handed: Handed, numbers: Sequence[int]) -> Submission:
     known.folder.keep("slurm.sh", known.script)
-    job = slurm.submit(known.folder.path / "slurm.sh", numbers)
-    jobs = (*known.jobs, job)
-    known.folder.keep("slurm.json", Handed(shards=known.shards, options=known.options, jobs=jobs))
+    try:
+        jobs = (*known.jobs, slurm.submit(known.folder.path / "slurm.sh", numbers))
+    except slurm.SlurmError as error:
+        again = f"attnbench run --resume {shlex.quote(str(known.folder.path))} --on slurm"
+        raise slurm.SlurmError(f"{error}; submit it again, with other options by --sbatch: {again}") from None
+    known.folder.keep("slurm.json", handed.model_copy(update={"jobs": jobs}))
     return replace(known, jobs=jobs, submitted=tuple(numbers))

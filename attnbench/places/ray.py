@@ -186,7 +186,8 @@ def stations(address: str | None, resource: str, command: str, *, fresh: bool) -
         raise RayError("Ray is not installed: pip install 'attnbench[ray]'") from None
     with scratch() as stage:
         try:
-            ray.init(address=address, runtime_env=_code(stage), log_to_driver=False, configure_logging=False)
+            # without an address Ray would join whatever cluster it finds
+            ray.init(address=address or "local", runtime_env=_code(stage), log_to_driver=False, configure_logging=False)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise RayError(f"no Ray cluster can be reached at {address or 'this machine'}: {_first(error)}") from None
     try:

@@ -29,7 +29,7 @@ def script(folder: Path, name: str, shards: int, options: str, here: Path) -> st
     except ValueError as error:
         raise SlurmError(f"the options {options!r} are no words of a shell: {error}") from None
     # a word that is no option is the value of the one before
-    given = re.sub(r" (?=-)", "\n", shlex.join(words)).split("\n") if words else []
+    given = re.sub(r"\n(?!'?-)", " ", "\n".join(map(shlex.quote, words))).splitlines()
     directives = [
         f"--job-name={shlex.quote(f'attnbench-{name}')}",
         f"--array=1-{shards}",

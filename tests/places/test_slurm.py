@@ -14,22 +14,8 @@ from tests.schedule.played import run_of
 Play = Callable[..., None]
 
 
-@pytest.fixture
-def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
-    """Put scripts in the place of Slurm's commands; what each was called with stands in `said`."""
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-
-    def _play(**commands: str) -> None:
-        for name, script in commands.items():
-            file = tmp_path / name
-            file.write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/said\n{script}\n')
-            file.chmod(0o755)
-
-    return _play
-
-
 def test_a_task_goes_on_with_its_shard_and_the_user_s_options_come_last() -> None:
-    options = "--gres=gpu:1 --time=2:00:00 -p 'big mem'"
+    options = "--gres=gpu:1 --time=2:00:00 -p 'big mem' --comment='fast -x run'"
     *lines, last = slurm.script(Path("/shared/my runs/1"), "scaling", 32, options, Path("/elsewhere")).splitlines()
     assert lines == [
         "#!/bin/bash",
@@ -41,6 +27,7 @@ def test_a_task_goes_on_with_its_shard_and_the_user_s_options_come_last() -> Non
         "#SBATCH --gres=gpu:1",
         "#SBATCH --time=2:00:00",
         "#SBATCH -p 'big mem'",
+        "#SBATCH '--comment=fast -x run'",
         "cd /elsewhere || exit 1",
     ]
     assert last.endswith("""-m attnbench run --resume '/shared/my runs/1' --shard "$SLURM_ARRAY_TASK_ID/32\"""")
@@ -81,7 +68,7 @@ def test_waiting_outlasts_a_controller_that_is_started_anew_and_tells_each_chang
     play: Play, tmp_path: Path
 ) -> None:
     suite = {"name": "t", "axes": {"N": ["2^7..2^9"], "causal": [True]}, "methods": ("softmax.sdpa",), "replicates": 2}
-    submission = Submission(RunFolder.create(tmp_path / "results", run_of(suite)), "", "", 3, ("9",))
+    submission = Submission(RunFolder.create(tmp_path / "results", run_of(suite)), "", 3, ("9",))
     # busy, silent, busy as before, then over
     play(
         squeue=f'n=$(wc -l < {tmp_path}/said)\n[ "$n" = 2 ] && {{ echo "Unable to contact slurm controller" >&2; exit 1; }}\n'
