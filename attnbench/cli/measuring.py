@@ -55,7 +55,7 @@ _RESULTS = Path("results")
 _GOES_WITH = {
     **dict.fromkeys(("address", "resource"), ("ray",)),
     **dict.fromkeys(("array", "sbatch", "wait", "dry_run"), ("slurm",)),
-    **dict.fromkeys(("devices", "lanes"), ("",)),
+    **dict.fromkeys(("devices", "lanes", "no_wait"), ("",)),
     **dict.fromkeys(("shard", "fresh", "retry"), ("", "ray")),
 }
 """Where options of `run` mean something; the empty word is this machine."""
@@ -95,7 +95,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
         str | None, typer.Option(help="With --on ray: auto, host:port or ray://host:port. Default: one on this machine.")
     ] = None,
     resource: Annotated[
-        str, typer.Option(help="With --on ray: what a lane takes one of. Default: GPU with --device cuda, else a node.")
+        str, typer.Option(help="With --on ray: what a lane takes one of. Default: GPU for a suite on CUDA, else a node.")
     ] = "",
     array: Annotated[int | None, typer.Option(min=1, max=10_000, help="With --on slurm: tasks. Default: 32 at most.")] = None,
     sbatch: Annotated[str, typer.Option(help="With --on slurm: further options, as '--gres=gpu:1 --time=2:00:00'.")] = "",
@@ -123,22 +123,34 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
         made = attnbench.run(
             suite, resume=resume, retry=retry, **only, devices=words([devices]), lanes=lanes, shard=shard, cluster=nodes, **how
         )
-        if made.is_large:
-            again = f"attnbench report {shlex.quote(str(made.path))}"
-            terminal.say(f"{len(made.info.cells):,} cells: tables, plots and a page are made by {again}, which takes minutes")
-            terminal.say(f"records: {made.path}")
-        else:
-            tell(made, terminal)
-    if not made.measured:
-        terminal.say("no cell was measured")
-        sys.exit(FAILED)
+        tell(made, terminal)
+        refuse_nothing(made, terminal)
 
 
 def tell(made: "attnbench.Run", terminal: Terminal) -> None:
-    """Print the summary of a run, and say where it is."""
+    """Print the summary of a run, and say where it is; of a large one, by what tables are made."""
+    if made.is_large:
+        again = f"attnbench report {shlex.quote(str(made.path))}"
+        terminal.say(f"{len(made.info.cells):,} cells: tables, plots and a page are made by {again}, which takes minutes")
+        terminal.say(f"records: {made.path}")
+        return
     print_text(made.summary)
     terminal.say("")
     terminal.say(f"records, tables and plots: {made.path}")
+
+
+def report(made: "attnbench.Run", terminal: Terminal) -> None:
+    """Tell a run that others measured, and leave a report of it unless it is large."""
+    if not made.is_large:
+        made.report()
+    tell(made, terminal)
+
+
+def refuse_nothing(made: "attnbench.Run", terminal: Terminal) -> None:
+    """Exit with 1 where no cell was measured."""
+    if not made.measured:
+        terminal.say("no cell was measured")
+        sys.exit(FAILED)
 
 
 def refuse_strays(on: str, given: Mapping[str, object]) -> None:
@@ -152,7 +164,7 @@ def refuse_strays(on: str, given: Mapping[str, object]) -> None:
 
 
 def follow(given: "Submission", terminal: Terminal, *, dry_run: bool, wait: bool) -> None:
-    """Say what was submitted; wait for it where that is wanted, and leave a report. Exit with 1 where shards are unfinished."""
+    """Say what was submitted; where wanted, wait for it and leave a report. Exit with 1 where it gave nothing or not all."""
     if dry_run:
         print(given.script, end="")
         return
@@ -168,11 +180,11 @@ def follow(given: "Submission", terminal: Terminal, *, dry_run: bool, wait: bool
     for line in given.endings(unfinished):
         terminal.say(line)
     made = given.run
-    made.report()
-    tell(made, terminal)
+    report(made, terminal)
     if unfinished:
         terminal.say(f"{len(unfinished)} shards are unfinished; submit them again with: {again}")
         sys.exit(FAILED)
+    refuse_nothing(made, terminal)
 
 
 @measuring.command()
@@ -181,19 +193,16 @@ def rerun(
     cell: Annotated[str, typer.Argument(help="The beginning of a key, as in the column cell of table.csv; or a method.")],
     replicates: Replicates = None,
     margin: Margin = "5%",
-    impl: Impls = [],  # noqa: B006
     results: Results = _RESULTS,
     no_wait: NoWait = False,
 ) -> None:
     """Measure a cell of a stored run once more, as its suite says, and compare both."""
     with at_work() as terminal:
-        how: Measuring = {"impl": impl, "replicates": replicates, "results": results, "wait": not no_wait, "reporter": terminal}
+        how: Measuring = {"replicates": replicates, "results": results, "wait": not no_wait, "reporter": terminal}
         made, verdict = attnbench.rerun(run, cell, margin=margin, **how)
         print_text(verdict.text)
         terminal.say(f"records, tables and plots: {made.path}")
-    if not made.measured:
-        terminal.say("no cell was measured")
-        sys.exit(FAILED)
+        refuse_nothing(made, terminal)
 
 
 @measuring.command()
@@ -206,12 +215,11 @@ def trace(
     marks: Annotated[
         bool, typer.Option("--marks", help="Write nothing; mark the call for nsys or ncu, which this command runs under.")
     ] = False,
-    impl: Impls = [],  # noqa: B006
     no_wait: NoWait = False,
 ) -> None:
     """Show which kernels one call of a stored run's cell runs, and write its timeline."""
     with at_work() as terminal:
-        print(attnbench.trace(run, cell, out=None if marks else out, impl=impl, wait=not no_wait, reporter=terminal))
+        print(attnbench.trace(run, cell, out=None if marks else out, wait=not no_wait, reporter=terminal))
 
 
 @measuring.command()
@@ -221,9 +229,7 @@ def merge(
 ) -> None:
     """Make one run of several that measured shards of a suite, on whatever machines; those stay as they are."""
     with at_work() as terminal:
-        made = attnbench.merge(*runs, results=results, reporter=terminal)
-        made.report()
-        tell(made, terminal)
+        report(attnbench.merge(*runs, results=results, reporter=terminal), terminal)
 
 
 @measuring.command()
