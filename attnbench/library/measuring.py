@@ -1,25 +1,29 @@
 """Measuring a suite: a new run, or one that goes on; all of it or a share, in one lane or several."""
 
+import shlex
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
-from attnbench.library.runs import Run, is_large
+from attnbench.library.runs import Run, is_large, other_than_run
 from attnbench.places import ray
 from attnbench.places.in_lanes import carry_out_in_lanes
 from attnbench.places.ray import RayStation
+from attnbench.places.station import Station
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo, joined
+from attnbench.schema.suite import Suite
 from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, select
 from attnbench.session.lanes import Devices, Shard, failed_with, portions, shared_out
 from attnbench.session.progress import Progress, block_of, processes
-from attnbench.session.scene import How, Measuring, Scene, refuse_changes
+from attnbench.session.scene import How, Measuring, Scene, going_on, refuse_changes
 from attnbench.session.scout import CellsOf, Scouted
 from attnbench.store.run_folder import RunFolder
 from attnbench.suite.expand import expand
+from attnbench.suite.load import Loaded
 
 _ASK_ABOVE = 1000
 
@@ -31,11 +35,11 @@ class Cluster:
     address: str | None = None
     """As Ray takes it: auto, host:port or ray://host:port; None starts one on this machine."""
     resource: str = ""
-    """What a lane takes one of: GPU, or what nodes were given; empty for GPU with `device="cuda"`, else a node."""
+    """What a lane takes one of: GPU, or what nodes were given; empty for GPU where the suite is for one, else a node."""
 
-    def stations(self, how: How) -> AbstractContextManager[list[RayStation]]:
+    def stations(self, suite: Suite, how: How) -> AbstractContextManager[list[RayStation]]:
         """Reach it. Raises RayError."""
-        resource = self.resource or ("GPU" if (how.device or "").startswith("cuda") else "")
+        resource = self.resource or ("GPU" if suite.device.startswith("cuda") else "")
         return ray.stations(self.address, resource, how.command, fresh=how.fresh)
 
 
@@ -80,28 +84,40 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
     if retried and resume is None:
         raise UsageError("retry goes with resume: it measures again what failed in a run")
     with ExitStack() as opened:
-        stations = opened.enter_context(cluster.stations(asked)) if cluster else ()
+        stations: Sequence[Station] = ()
+        if cluster:
+            meant = _chosen(suite, only, asked)[1] if resume is None else RunFolder(Path(resume)).own().suite
+            stations = opened.enter_context(cluster.stations(meant, asked))
         scene = opened.enter_context(Scene(asked, stations=stations))
         if resume is None:
-            folder, scouted, present = _begin(suite, only, share, cells, scene)
+            scouted, present = _begin(suite, only, share, cells, scene)
+            each = scene.lanes(present)
+            folder = RunFolder.create(Path(asked.results), each[0])
         else:
             folder, scouted, present = _go_on(suite, Path(resume), share, scene)
         if parts[0].cores:
             scene.say(f"{len(parts)} lanes share caches, memory bandwidth and clocks: their times are those of a busy machine")
         with scene.writing(folder, "its cell is measured again") as records:
-            # the file of a new run is not read again: a hundred thousand cells take a fifth of a gibibyte
-            known = folder.info() if resume is not None and folder.begun else present
-            # a part may have been begun on another node
-            each = scene.lanes(known.with_answers_of(present) if folder.part is None else joined(present, [known]))
-            if (info := each[0]) != known or not folder.begun:
-                folder.rewrite(info)
-            places = scene.places(each, folder.checkpoints)
+            if resume is not None:
+                known = folder.info() if folder.begun else present
+                # a part may have been begun on another node
+                each = scene.lanes(going_on(known, present) if folder.part is None else joined(present, [known]))
+                if each[0] != known or not folder.begun:
+                    folder.rewrite(each[0])
+            info, places = each[0], scene.places(each, folder.checkpoints)
             counted = [record for record in records if not failed_with(record, retried)]
             progress = Progress(scene.how.reporter, processes(info), block_of(info), counted, lanes=len(places))
             scene.say(
                 f"{len(info.cells)} cells x {info.suite.replicates} replicates on {info.surroundings.device}: {folder.path}"
             )
-            kept = "what was measured is kept; go on with: attnbench run --resume {}"
+            where = {
+                "lanes": lanes if parts[0].cores else None,
+                "devices": devices if isinstance(devices, str) else ",".join(devices),
+                "shard": share if folder.part is not None else None,
+                **({"on": "ray", **asdict(cluster)} if cluster else {}),
+            }
+            words = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in where.items() if value)
+            kept = f"what was measured is kept; go on with: attnbench run --resume {{}}{words}{' --fresh' * asked.fresh}"
             shared = shared_out(scouted, each, [place.device for place in places], records, scene.say, retried)
             scene.collect(carry_out_in_lanes(shared, places, progress.starts), places, folder, progress, kept)
             if folder.part is None and not is_large(info):
@@ -130,27 +146,31 @@ def _statuses(retry: str | Sequence[str]) -> set[Status]:
     return {Status(name) for name in (known if "failed" in names else names)}
 
 
-def _begin(
-    asked: SuiteLike | None, only: Only, shard: Shard | None, cells: CellsOf, scene: Scene
-) -> tuple[RunFolder, Scouted, RunInfo]:
-    """Make the folder of a new run, once the suite is known to be one that can be measured."""
-    how = scene.how
+def _chosen(asked: SuiteLike | None, only: Only, how: How) -> tuple[Loaded, Suite]:
+    """The suite of a new run, as it was written and as it is measured. Raises UsageError."""
     if not asked and not only.methods:
         raise UsageError("name a suite or methods: attnbench run quick, or attnbench run --methods 'linear.*,softmax.sdpa'")
-    loaded, suite = select(asked, how.impl, how.device, how.replicates, only)
+    return select(asked, how.impl, how.device, how.replicates, only)
+
+
+def _begin(asked: SuiteLike | None, only: Only, shard: Shard | None, cells: CellsOf, scene: Scene) -> tuple[Scouted, RunInfo]:
+    """Ask everything for a new run, and refuse a suite that cannot be measured."""
+    how = scene.how
+    loaded, suite = _chosen(asked, only, how)
     scouted = scene.scout(suite, shard.expand if shard else cells)
     check_methods(loaded, scouted)
     count = len(scouted.cells)
     if count > _ASK_ABOVE and not how.reporter.agrees(f"The suite has {count:,} cells. Go on?"):
         raise UsageError(f"the suite has {count:,} cells; add --yes to measure them all")
-    present = scene.describe(scouted).model_copy(update={"shard": str(shard or "")})
-    return RunFolder.create(Path(how.results), present), scouted, present
+    return scouted, scene.describe(scouted).model_copy(update={"shard": str(shard or "")})
 
 
 def _go_on(asked: SuiteLike | None, path: Path, shard: Shard | None, scene: Scene) -> tuple[RunFolder, Scouted, RunInfo]:
     """Ask everything anew for a run that goes on, and refuse where it would not be the same run."""
     folder, how = RunFolder(path), scene.how
     info = folder.own() if shard else folder.info()
+    if why := other_than_run(path, info):
+        raise UsageError(f"{path} does not go on as a run: {why}")
     if shard is not None and info.shard:
         raise ArgumentError("shard", shard, f"{path} is shard {info.shard} of a run already, and goes on without it")
     suite = select(asked, how.impl, how.device, how.replicates)[1] if asked else info.suite

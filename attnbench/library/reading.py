@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from attnbench.analyze.points import UNFINISHED, lacks, points
 from attnbench.analyze.quantities import TIME, quantities
 from attnbench.library.maxlen import limits_of
-from attnbench.library.runs import Run, RunLike, read
+from attnbench.library.runs import Run, RunLike, other_than_run, read
 from attnbench.report.exports.exchange import Export, ExportError, Place, Source
 from attnbench.report.exports.formats import FORMATS, Format
 from attnbench.report.questions.published.page import Shown, published_page
@@ -232,8 +232,8 @@ def add_to_history(*runs: str | Path, to: str) -> list[str]:
         folder = RunFolder(run)
         info = folder.info()
         if lacking := lacks(info, folder.read()):
-            on = f"attnbench run --resume {shlex.quote(str(run))}"
-            raise UsageError(f"{run} is not whole: {'; '.join(lacking)}; measure the rest with: {on}")
+            on = other_than_run(run, info) or f"measure the rest with: attnbench run --resume {shlex.quote(str(run))}"
+            raise UsageError(f"{run} is not whole: {'; '.join(lacking)}; {on}")
         place = place_of(info)
         if history.holds(place):
             raise UsageError(f"{run} is in {to} already, as {place}; what is there is never overwritten")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 from attnbench.library.answers import Answer, title
 from attnbench.report.findings import Findings
+from attnbench.report.site.runs import Kind, kind_of
 from attnbench.report.tables import of_kind
 from attnbench.report.text.html import safe
 from attnbench.schema.cell import Workload
@@ -234,6 +235,19 @@ RunLike = Run | Path | str
 def is_large(info: RunInfo) -> bool:
     """Whether a run has more cells than anybody reads in tables: then none are made unless they are asked for."""
     return len(info.cells) > _LARGE
+
+
+def other_than_run(path: Path, info: RunInfo) -> str:
+    """Say what a folder is that `run` cannot go on with; empty for the others."""
+    match kind_of(info):
+        case Kind.SELFCHECK:
+            return f"it is a selfcheck, and goes on with: attnbench selfcheck --resume {shlex.quote(str(path))}"
+        case Kind.LIMITS:
+            return "it is a search of attnbench maxlen, which leaves no times"
+        case Kind.COMPARISON:
+            return "it is one side of a comparison, which was measured in turns with the other"
+        case _:
+            return ""
 
 
 def read(run: RunLike) -> Run:

@@ -20,7 +20,7 @@ from attnbench.schema.selfcheck import Selfcheck as Plan
 from attnbench.schema.suite import MOST_PROCESSES
 from attnbench.session.asked import share, validated
 from attnbench.session.progress import Progress
-from attnbench.session.scene import How, Measuring, Scene, refuse_changes
+from attnbench.session.scene import How, Measuring, Scene, going_on, refuse_changes
 from attnbench.session.scout import Scouted
 from attnbench.store.cache import NoiseFloor, keep_noise_floor
 from attnbench.store.files import write_durably
@@ -93,7 +93,7 @@ def selfcheck(  # noqa: PLR0913 - one parameter an option
             plan = Plan(sides=sides, verdicts=verdicts, replicates=replicates, margin=reach or 0.05, injected=injected)
             folder = scene.create(scouted)
             folder.keep_plan(plan)
-            _measure(folder, plan, scouted, scene)
+            _measure(folder, folder.info(), plan, scouted, scene)
     else:
         planned: dict[str, object] = {"method": method, "N": N, "causal": causal, "verdicts": verdicts, "seconds": seconds}
         planned |= {"inject": inject, "replicates": asked.replicates, "device": asked.device, "out": how.get("results")}
@@ -114,12 +114,13 @@ def _go_on(path: Path, how: How) -> tuple[RunFolder, Plan]:
     info = folder.info()
     with Scene(how) as scene:
         scouted = scene.scout(info.suite, roof=False)
-        refuse_changes(path, info, scene.describe(scouted))
-        _measure(folder, plan, scouted, scene)
+        present = scene.describe(scouted)
+        refuse_changes(path, info, present)
+        _measure(folder, going_on(info, present), plan, scouted, scene)
     return folder, plan
 
 
-def _measure(folder: RunFolder, plan: Plan, scouted: Scouted, scene: Scene) -> None:
+def _measure(folder: RunFolder, info: RunInfo, plan: Plan, scouted: Scouted, scene: Scene) -> None:
     """Measure what the folder lacks, and say once what can be told apart by now."""
 
     def block(job: Job) -> str:
@@ -129,7 +130,6 @@ def _measure(folder: RunFolder, plan: Plan, scouted: Scouted, scene: Scene) -> N
         left = {(plan.cell(number).key, number) for number in range(plan.processes)}
         progress = Progress(scene.how.reporter, left, block, records, given_up=False)
         first = min(FIRST, plan.replicates)
-        info = folder.info()
         schedule = in_turns(scouted.jobs(info, Ledger.of(records)), plan, warmups_of(plan, records))
         size = f"{plan.verdicts} verdicts x 2 sides x {plan.replicates} processes"
         scene.say(f"{size} on {scouted.surroundings.device}: {folder.path}")

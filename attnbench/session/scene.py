@@ -15,7 +15,7 @@ from attnbench.places.place import Made, Place
 from attnbench.places.station import LocalStation, Station
 from attnbench.schema.errors import UsageError
 from attnbench.schema.record import Record
-from attnbench.schema.run import Elsewhere, RunInfo, new_id
+from attnbench.schema.run import Elsewhere, RunInfo, joined, new_id
 from attnbench.schema.suite import Suite
 from attnbench.session.asked import Impl
 from attnbench.session.machine import disturbance, old_assembler
@@ -118,10 +118,17 @@ class Scene:
         )
 
     def lanes(self, info: RunInfo) -> list[RunInfo]:
-        """The run as each lane has it, on its own device; unlike devices are told in the first. Raises ScoutError."""
+        """The run as each lane has it, on its own device; unlike devices are told in the first.
+
+        Raises ScoutError, LaneTakenError.
+        """
         found = [info]
         for station in self.stations[1:]:
             here = surveyed(info.suite.device, info.cells, station, like=info.surroundings)
+            if not self.how.wait:
+                # who does not want to wait leaves before any lane measures
+                with station.held(here):
+                    pass
             facts = environment_of(station, here)
             changes = {"environment": facts, "environment_digest": environment.digest(facts), "surroundings": here}
             found.append(info.model_copy(update=changes))
@@ -195,3 +202,10 @@ def refuse_changes(path: Path, known: RunInfo, present: RunInfo) -> None:
     if different := known.differences(present):
         lines = "\n  ".join(different)
         raise UsageError(f"{path} cannot be continued; what has changed since:\n  {lines}\nstart a new one instead")
+
+
+def going_on(known: RunInfo, present: RunInfo) -> RunInfo:
+    """A stored run with what is known only now, on the GPU that measures now: it may be another one of the same kind."""
+    whole = joined(known, [present])
+    here = whole.surroundings.model_copy(update={"facts": present.surroundings.facts})
+    return whole.model_copy(update={"surroundings": here})

@@ -1,5 +1,6 @@
 """Bad input to any command: an exit code, words that say what would be right, and nothing is measured, written or left."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,7 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("run s.yaml --wait --on ray", "--wait goes with --on slurm"),
         ("run s.yaml --address auto --on slurm", "--address goes with --on ray"),
         ("run s.yaml --lanes 2 --on ray", "--lanes goes with a run on this machine"),
+        ("run s.yaml --no-wait --on ray", "--no-wait goes with a run on this machine"),
         ("run s.yaml --shard 1/2 --on slurm", "--shard goes with a run on this machine or --on ray"),
         ("run s.yaml --on kubernetes", "--on kubernetes: there are: ray, slurm"),
         ("run s.yaml --shard 2/2", "--shard 2/2: the suite has only 1 bundles to share out"),
@@ -172,6 +174,22 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
 )
 def test_bad_words_are_exit_code_2_and_said_with_what_would_be_right(words: str, says: str, scene: Run, tmp_path: Path) -> None:
     assert says in refused(scene, tmp_path, 2, *words.split())
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"command": "attnbench selfcheck"}, f"it is a selfcheck, and goes on with: attnbench selfcheck --resume {RUN}"),
+        ({"command": "attnbench maxlen quick"}, "it is a search of attnbench maxlen, which leaves no times"),
+        ({"interleaved": "x"}, "it is one side of a comparison, which was measured in turns with the other"),
+    ],
+)
+def test_what_is_no_run_does_not_go_on_as_one(changes: dict[str, str], says: str, scene: Run, tmp_path: Path) -> None:
+    file = tmp_path / RUN / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    file.with_name("records.jsonl").unlink()
+    assert f"{RUN} does not go on as a run: {says}" in refused(scene, tmp_path, 2, "run", "--resume", RUN)
+    assert f"4 of 4 cells were not run; {says}" in refused(scene, tmp_path, 2, "history", "add", RUN, "--to", "kept")
 
 
 @pytest.mark.parametrize(

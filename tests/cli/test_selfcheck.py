@@ -32,6 +32,7 @@ class Machine(FakeWorker):
 
     interrupt_at: int | None = None
     version: str = "1"
+    gpu: str = "GPU-1"
 
     def __call__(self, *_: object) -> Self:
         return self
@@ -40,7 +41,7 @@ class Machine(FakeWorker):
 
     def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
         if isinstance(errand, Survey):
-            return Surroundings(device="cpu", facts={"threads": 1}, memory_bytes=10**9, roof={}), 0.1
+            return Surroundings(device="cpu", facts={"threads": 1, "gpu_uuid": self.gpu}, memory_bytes=10**9, roof={}), 0.1
         if isinstance(errand, Inquiry):
             prospects = tuple(Prospect() for _ in errand.cells)
             about = {"paper": "", "tier": "eager", "causality": "full", "summary": "", "version": self.version}
@@ -116,7 +117,9 @@ def test_a_hundred_verdicts_are_kept_for_the_gate(run: Check) -> None:
     assert f"kept for attnbench gate: +{100 * least:.3g}% with 3 a side" in " ".join(said.split())
 
 
-def test_what_was_interrupted_is_kept_and_goes_on(run: Check, machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_interrupted_is_kept_and_goes_on_on_another_gpu_of_its_kind(
+    run: Check, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
     machine.interrupt_at = 7
     with pytest.raises(SystemExit) as ended:
         run("--verdicts 4 --replicates 2")
@@ -128,10 +131,11 @@ def test_what_was_interrupted_is_kept_and_goes_on(run: Check, machine: Machine, 
     machine.version = "2"
     with pytest.raises(UsageError, match=r"cannot be continued(.|\n)*method.softmax.sdpa: '1' then, '2' now"):
         run(f"--resume {folder}")
-    machine.version = "1"
+    machine.version, machine.gpu = "1", "GPU-2"
     run(f"--resume {folder}")
     assert timed() == dict.fromkeys(range(16), 1)
     assert len(machine.jobs) == 16
+    assert Counter(record.device for record in RunFolder(folder).records() if record.ok) == {"GPU-1": 7, "GPU-2": 9}
 
 
 def test_a_whole_one_is_reported_again_at_another_margin_and_measures_nothing(run: Check, machine: Machine) -> None:

@@ -1,20 +1,27 @@
 """Runs side by side, for real: in lanes, as shards that become one run, as parts of one folder, and waiting for each other."""
 
+import shlex
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from attnbench.cli.terminal import BUSY
-from attnbench.schema.errand import Pass
+from attnbench.cli.terminal import BUSY, Interrupted
+from attnbench.places.local import Local
+from attnbench.places.station import LocalStation
+from attnbench.schema.errand import Pass, Surroundings
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
+from attnbench.session import scout
 from attnbench.store.run_folder import RunFolder
+from attnbench.worker.portion import Portion
 from tests.cli.conftest import Find, Run, Start, Write, committed, fine, wait_for_records
-from tests.cli.test_run import BRIEF, finished, no_orphans, read, statuses, without_checks
+from tests.cli.test_run import BRIEF, ONE, finished, no_orphans, read, statuses, without_checks
 
+Play = Callable[..., None]
 Measuring = Callable[..., subprocess.Popen[bytes]]
 SUITE = BRIEF.replace("N: [65, 96]", "N: [65, 80, 96]")
 WHOLE = {"plain:Plain": {"ok"}, "faulty:Raises": {"error"}}
@@ -41,7 +48,7 @@ def test_an_interruption_ends_all_lanes_and_loses_nothing(start: Start, attnbenc
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=8)
     assert process.returncode == 130, err
-    assert "go on with: attnbench run --resume" in err
+    assert f"go on with: attnbench run --resume {only_run().relative_to(only_run().parents[2])} --lanes 2\n" in err
     assert no_orphans()
     before = read(only_run())
     cut = [r for r in before if isinstance(r.outcome, Failed) and r.outcome.status is Status.INTERRUPTED]
@@ -135,6 +142,9 @@ def test_a_very_large_run_is_not_reported(here: Run, suite: Write, only_run: Fin
     assert {file.name for file in folder.iterdir()} == {"run.json", "records.jsonl", "run.lock"}
     assert statuses(read(folder)) == {"plain:Plain": {"ok"}}
     assert set(RunFolder(folder).info().costs) == {cell.key for cell in RunFolder(folder).info().cells}
+    merged = fine(here("merge", str(folder), "--results", "merged"))
+    assert (merged.stdout, "3 cells: tables, plots and a page are made by" in merged.stderr) == ("", True)
+    assert not [*folder.parents[2].glob("merged/*/*/table.csv")]
     fine(here("report", str(folder)))
     assert (folder / "table.csv").exists()
 
@@ -171,6 +181,102 @@ def test_who_does_not_wait_leaves_at_once(words: str, here: Run, suite: Write, m
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert line.startswith(f"error: process {other.pid} (attnbench; since 20")
     assert not (tmp_path / "results").exists(), "nothing was begun"
+
+
+@pytest.fixture
+def gpus(here: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `attnbench …` as if there were GPUs of one kind, GPU-0 and GPU-1; what they do is done on the CPU."""
+    survey = scout._survey
+
+    def surveyed(device: str, ceilings: tuple[str, ...], station: LocalStation) -> Surroundings:
+        found = survey("cpu", ceilings, station)
+        facts = {**found.facts, "gpu_uuid": f"GPU-{station.portion.gpu}"}
+        # a device that is named by its number is never measured on
+        return found.model_copy(update={"facts": facts, "device": device if ":" in device else "cpu"})
+
+    monkeypatch.setattr(scout, "_survey", surveyed)
+    return here
+
+
+def test_who_does_not_wait_for_one_of_several_gpus_begins_nothing(
+    gpus: Run, suite: Write, measuring: Measuring, tmp_path: Path
+) -> None:
+    other = measuring("GPU-1")
+    done = gpus("run", suite(BUSY_SUITE), "--devices", "cuda:0,cuda:1", "--no-wait")
+    assert (done.returncode, f"process {other.pid} " in done.stderr) == (BUSY, True), done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_run_goes_on_on_another_gpu_of_the_kind_which_its_records_name(gpus: Run, suite: Write, only_run: Find) -> None:
+    fine(gpus("run", suite(BUSY_SUITE), "--devices", "cuda:0"))
+    file = only_run() / "records.jsonl"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+    fine(gpus("run", "--resume", str(only_run()), "--devices", "cuda:1"))
+    *before, last = (record.device for record in read(only_run()))
+    assert (set(before), last) == ({"GPU-0"}, "GPU-1")
+
+
+def test_who_is_interrupted_is_told_the_words_that_go_on_in_the_same_place(
+    gpus: Run, suite: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    reached: list[tuple[str | None, str]] = []
+
+    def interrupted(*_: object) -> None:
+        raise Interrupted(signal.SIGINT)
+
+    @contextmanager
+    def stations(address: str | None, resource: str, *_: str, fresh: bool) -> Iterator[list[LocalStation]]:
+        reached.append((address, resource))
+        yield [LocalStation(Portion(gpu="0"), fresh)]
+
+    monkeypatch.setattr(Local, "do", interrupted)
+    monkeypatch.setattr("attnbench.places.ray.stations", stations)
+
+    def told(*words: str) -> str:
+        done = gpus("run", *words)
+        assert done.returncode == 130, done.stderr
+        return " ".join(done.stderr.partition("go on with: attnbench run --resume ")[2].partition("\n")[0].split(" ")[1:])
+
+    assert told(suite(BUSY_SUITE), "--devices", "cuda:0,cuda:1") == "--devices cuda:0,cuda:1"
+    (folder,) = (tmp_path / "results").glob("s/*")
+    assert told("--resume", str(folder), "--shard", "1/2") == "--shard 1/2"
+    # a lane is a GPU by what the suite says, which is not said again when the run goes on
+    assert told(suite(BUSY_SUITE + "device: cuda:0\n"), "--on", "ray", "--address", "auto") == "--on ray --address auto"
+    (folder,) = {*(tmp_path / "results").glob("s/*")} - {folder}
+    assert told("--resume", str(folder), "--on", "ray", "--fresh") == "--on ray --fresh"
+    assert reached == [("auto", "GPU"), (None, "GPU")]
+
+
+def test_what_slurm_refuses_is_submitted_later_and_what_no_task_began_is_measured_here(
+    here: Run, suite: Write, play: Play, only_run: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(sbatch="echo 'invalid partition: none' >&2; exit 1")
+    done = here("run", suite(ONE), "--device", "cpu", "--on", "slurm", "--sbatch=-p none")
+    assert (done.returncode, "error: invalid partition: none; submit it again" in done.stderr) == (1, True), done.stderr
+    # from wherever that is said
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    play(sbatch="echo 7")
+    done = fine(here(*shlex.split(done.stderr.rpartition(": attnbench ")[2]), "--sbatch=-p all"))
+    assert "submitted job 7, 1 of 1 tasks" in done.stderr
+    assert f"#SBATCH -p all\ncd {tmp_path} || exit 1\n" in (only_run() / "slurm.sh").read_text()
+    fine(here("run", "--resume", str(only_run())))
+    info, records = RunFolder(only_run()).info(), read(only_run())
+    assert info.surroundings.memory_bytes > 0 < len(info.surroundings.roof)
+    assert {record.environment for record in records} == {info.environment_digest} != {""}
+    assert "records of this run, all of one environment" in here("verify", str(only_run())).stdout
+
+
+def test_a_run_that_slurm_measured_and_that_gave_nothing_does_not_end_well(
+    here: Run, suite: Write, play: Play, only_run: Find
+) -> None:
+    play(sbatch="echo 7", squeue="")
+    fine(here("run", suite(ONE.replace("plain:Plain", "faulty:Raises")), "--device", "cpu", "--on", "slurm"))
+    # as the task does
+    here("run", "--resume", str(only_run()), "--shard", "1/1")
+    done = here("run", "--resume", str(only_run()), "--on", "slurm", "--wait")
+    assert (done.returncode, "no cell was measured" in done.stderr) == (1, True), done.stderr
+    assert statuses(read(only_run())) == {"faulty:Raises": {"error"}}
 
 
 @pytest.mark.slow
