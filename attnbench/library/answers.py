@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnbench.analyze.compare import Exit, exit_of
+from attnbench.analyze.verdict import Verdict
 from attnbench.report.questions.comparison.judgement import Judgement
 from attnbench.report.questions.comparison.table import comparison_csv, comparison_table, console
 from attnbench.report.text import latex, markdown
@@ -26,6 +27,7 @@ _WORDS = {
     Exit.UNCLEAR: "not clear: the noise is larger than what the replicates can resolve",
     Exit.LOST: "cells that used to give numbers are lost",
 }
+_NOT_RUN = "not clear: cells were not run on one of the sides; measure the rest first"
 _NOTHING_JUDGED = "nothing was judged: no cell has numbers on both sides that make a ratio"
 
 
@@ -122,6 +124,8 @@ class Comparison(Answer):
     @property
     def headline(self) -> str:
         """The same in words."""
-        judged = any(comparison.ratio for comparison in self.judgement.comparisons)
-        words = _WORDS[self.code] if judged or self.code is not Exit.UNCLEAR else _NOTHING_JUDGED
+        judged = [comparison for comparison in self.judgement.comparisons if comparison.ratio]
+        words = _WORDS[self.code]
+        if self.code is Exit.UNCLEAR and not any(comparison.verdict is Verdict.UNCLEAR for comparison in judged):
+            words = _NOT_RUN if judged else _NOTHING_JUDGED
         return f"{self.code.name}: {words.format(percent(self.judgement.terms.margin))}"

@@ -114,6 +114,7 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
                 "lanes": lanes if parts[0].cores else None,
                 "devices": devices if isinstance(devices, str) else ",".join(devices),
                 "shard": share if folder.part is not None else None,
+                "retry": retry if isinstance(retry, str) else ",".join(retry),
                 **({"on": "ray", **asdict(cluster)} if cluster else {}),
             }
             words = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in where.items() if value)

@@ -9,7 +9,7 @@ from attnbench.analyze.headline import Statement, ranked
 from attnbench.analyze.main_counter import MainCounter, main_counter
 from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Quantity, quantities
 from attnbench.analyze.sections import Section, sections_of
-from attnbench.report.text.names import drawable, short_names
+from attnbench.report.text.names import drawable, names_of
 from attnbench.schema.cell import Workload
 from attnbench.schema.figures import FIGURES
 from attnbench.schema.record import Record
@@ -80,19 +80,13 @@ class Findings:
     @cached_property
     def names(self) -> dict[str, str]:
         """Return by label what tables call the method: on one line and not too long; table.csv has it in full."""
-        return self._short(48)
+        return names_of({label: self.called(label) for label in self.labels}, 48)
 
     @cached_property
     def plot_names(self) -> dict[str, str]:
         """Return by label what figures call the method: shorter, and only of letters that their font has."""
-        return {label: drawable(name) for label, name in self._short(40).items()}
-
-    def _short(self, width: int) -> dict[str, str]:
-        called = [self.called(label) for label in self.labels]
-        # two methods that the suite calls the same are told apart by their own names
-        texts = [text if called.count(text) == 1 else label for label, text in zip(self.labels, called, strict=True)]
-        names = short_names(texts, width)
-        return {label: names[text] for label, text in zip(self.labels, texts, strict=True)}
+        names = names_of({label: self.called(label) for label in self.labels}, 40)
+        return {label: drawable(name) for label, name in names.items()}
 
     def called(self, label: str) -> str:
         """Return a label under the name that the suite gives it, or its method: `report: {labels: {softmax.sdpa: Flash}}`."""

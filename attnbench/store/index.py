@@ -22,7 +22,7 @@ from attnbench.store.cache import cache_folder
 from attnbench.store.history import History
 from attnbench.store.run_folder import StoreError
 
-VERSION = 2
+VERSION = 3
 """The version of the layout and of what is kept of a run; where a file has another version, all runs are read again."""
 _LAYOUT = """
 create table runs (id integer primary key, place text unique not null, stamp text, entry text not null);

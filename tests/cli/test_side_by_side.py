@@ -243,7 +243,7 @@ def test_who_is_interrupted_is_told_the_words_that_go_on_in_the_same_place(
     # a lane is a GPU by what the suite says, which is not said again when the run goes on
     assert told(suite(BUSY_SUITE + "device: cuda:0\n"), "--on", "ray", "--address", "auto") == "--on ray --address auto"
     (folder,) = {*(tmp_path / "results").glob("s/*")} - {folder}
-    assert told("--resume", str(folder), "--on", "ray", "--fresh") == "--on ray --fresh"
+    assert told("--resume", str(folder), "--on", "ray", "--fresh", "--retry", "failed") == "--retry failed --on ray --fresh"
     assert reached == [("auto", "GPU"), (None, "GPU")]
 
 

@@ -10,7 +10,7 @@ from attnbench.analyze.speedup import baseline
 from attnbench.report.conditions import commit, short_machine
 from attnbench.report.drawing import style
 from attnbench.report.findings import Findings
-from attnbench.report.text.names import one_line, short_names, shorten
+from attnbench.report.text.names import names_of, one_line, shorten
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.run import RunInfo, devices
 from attnbench.schema.suite import Axes
@@ -75,8 +75,9 @@ class Board:
 
     @cached_property
     def method_names(self) -> dict[str, str]:
-        """By label, what the page calls the method."""
-        return short_names(self.labels, 48)
+        """By label, what the page calls the method: as the first run does that has it."""
+        called = {label: findings.called(label) for findings in reversed(self.runs) for label in findings.labels}
+        return names_of({label: called[label] for label in self.labels}, 48)
 
     @cached_property
     def looks(self) -> dict[str, style.Look]:

@@ -1,7 +1,8 @@
 """Names and reasons as they may be shown: they come from users and plugins, and are data, never markup or paths."""
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from attnbench.schema.cell import Workload
 
@@ -53,6 +54,14 @@ def short_names(labels: Iterable[str], width: int) -> dict[str, str]:
             name, count = f"{shorten(text, width - len(str(count)) - 1)}~{count}", count + 1
         names[label] = name
     return names
+
+
+def names_of(called: Mapping[str, str], width: int) -> dict[str, str]:
+    """Return by label a short name by what it is called; labels that are called the same keep their own."""
+    counts = Counter(called.values())
+    texts = {label: text if counts[text] == 1 else label for label, text in called.items()}
+    names = short_names(texts.values(), width)
+    return {label: names[text] for label, text in texts.items()}
 
 
 def _split(label: str) -> tuple[str, list[str]] | None:

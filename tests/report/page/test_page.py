@@ -22,6 +22,7 @@ from attnbench.report.text.table import Table
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import CURVE, LOSS, Failed, Status
 from attnbench.schema.published import Band, Comparable, Ours, Published, Side
+from attnbench.schema.suite import ReportSpec
 from attnbench.schema.training import Task, Training
 from attnbench.suite.load import load
 from tests.report.conftest import Law, Synthetic
@@ -110,6 +111,14 @@ def test_several_runs_stand_side_by_side_and_are_told_apart(small: Synthetic) ->
     assert rows["run"] == ["20260102-030405-abcdef", "another"]
     assert rows["gpu"] == ["n/a", "n/a"]
     assert rows["roof, float32"][0] == "90.0 GFLOP/s in a large product, 17.0 GB/s in a large copy"
+
+
+def test_methods_are_called_as_the_suite_calls_them_and_two_alike_by_their_own_names(small: Synthetic) -> None:
+    small.report = ReportSpec(labels={"linear.chunked": "Linear", "softmax.sdpa": "Flash", "softmax.naive": "Flash"})
+    document = read(found(small))
+    names = {method["name"] for method in document.data["methods"]}
+    assert {"Linear(chunk=64)", "softmax.sdpa", "softmax.naive"} <= names
+    assert names <= {row[0] for row in document.rows if row}
 
 
 def test_memory_that_was_counted_differently_is_never_mixed(small: Synthetic) -> None:

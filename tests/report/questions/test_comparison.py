@@ -135,10 +135,13 @@ def test_methods_that_fail_where_the_baseline_runs_are_told_and_are_no_lost_cell
 
 def test_the_headline_says_whether_it_is_unclear_or_nothing_was_judged(judgement: Judgement) -> None:
     unclear = [replace(c, verdict=Verdict.UNCLEAR, memory=None) for c in judgement.comparisons if c.ratio]
-    words = [Comparison.of(replace(judgement, comparisons=tuple(each))).headline for each in (unclear, ())]
+    same = [replace(c, verdict=Verdict.SAME) for c in unclear]
+    rest = [*same, replace(same[0], ratio=None, verdict=Verdict.UNCLEAR, reason="the new side was not run")]
+    words = [Comparison.of(replace(judgement, comparisons=tuple(each))).headline for each in (unclear, (), rest)]
     assert words == [
         "UNCLEAR: not clear: the noise is larger than what the replicates can resolve",
         "UNCLEAR: nothing was judged: no cell has numbers on both sides that make a ratio",
+        "UNCLEAR: not clear: cells were not run on one of the sides; measure the rest first",
     ]
 
 

@@ -248,6 +248,11 @@ def test_everything_that_is_drawn_lies_within_the_chart_and_changes_stand_where_
 def test_the_figure_shows_the_series_that_need_a_look_most_and_says_how_many_there_are(trends: Trends) -> None:
     assert [trend.state.value for trend in worst_first(trends)] == ["LOST", "SLOWER", "FASTER", "GAINED", "ABSENT", "SAME"]
     assert len(figure(trends).axes) == 6
+    # a regression that came back as slow stands before what became faster
+    back, faster = noisy([0.01, 0.015], [20, 40], 8), noisy([0.015, 0.01], [20, 40], 8)
+    back[50:54] = math.nan
+    both = seen([track(cell("b"), faster), track(cell("a"), back)])
+    assert [trend.state.value for trend in worst_first(both)] == ["GAINED", "FASTER"]
     many = figure(seen([track(cell("a", N), noisy([0.01], [60], N)) for N in range(1, 30)]))
     assert len(many.axes) == MOST
     assert "the 12 that need a look most" in " ".join(text.get_text() for text in many.texts)

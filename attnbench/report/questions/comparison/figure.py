@@ -72,10 +72,11 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
         what = f"{in_words(cell.workload)}, {cell.problem.mask}, {length(cell.problem.N)}"
         names.append(drawable(f"{shorten(label, 30)}, {what}"))
         if row.ratio is None:
-            # as if it took for ever, or had
-            at = low * 1.02 if row.verdict in {Verdict.GAINED, Verdict.RUNS} else high / 1.02
-            axes.plot([at], [y], marker, color=color, clip_on=False)
             words = row.verdict.value
+            if row.verdict is not Verdict.UNCLEAR:  # of what was not run nothing is known
+                # as if it took for ever, or had
+                at = low * 1.02 if row.verdict in {Verdict.GAINED, Verdict.RUNS} else high / 1.02
+                axes.plot([at], [y], marker, color=color, clip_on=False)
         else:
             value = row.ratio.value
             axes.plot([min(max(end, low), high) for end in _ends(row.ratio)], [y, y], "-", color=color, linewidth=1.4)

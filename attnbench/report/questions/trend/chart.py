@@ -31,7 +31,7 @@ _LEAST_SPAN = math.log(1.3)
 _ROOM = 0.08
 """Share of that height below the least and above the greatest number."""
 _COLORS = {Verdict.SLOWER: "#d55e00", Verdict.FASTER: "#009e73", Verdict.LOST: "#a1195b", Verdict.GAINED: "#0072b2"}
-_QUIET = {Verdict.SAME: "no change", Verdict.UNCLEAR: "unclear; could show: {}", Verdict.ABSENT: "no number"}
+_QUIET = {Verdict.SAME: "no change", Verdict.UNCLEAR: "unclear; could show: {}", Verdict.ABSENT: "no number now"}
 _DOTS, _LEVEL, _SOFT = "#777777", "#222222", "#444444"
 
 

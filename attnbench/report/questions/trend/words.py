@@ -75,7 +75,13 @@ def rank(verdict: Verdict, turn: Turn | None) -> tuple[int, float]:
 
 def worst_first(trends: Trends) -> list[Trend]:
     """Return the trends that need a look most first, by their newest change."""
-    return sorted(trends.trends, key=lambda trend: rank(trend.state, trend.turns[-1] if trend.turns else None))
+
+    def key(trend: Trend) -> tuple[int, float]:
+        # one that is as slow as before it was lost, or has no number now, is a regression all the same
+        state = Verdict.SLOWER if trend.regressed and trend.state is not Verdict.LOST else trend.state
+        return rank(state, trend.turns[-1] if trend.turns else None)
+
+    return sorted(trends.trends, key=key)
 
 
 def commits(old: Entry, new: Entry) -> str:
