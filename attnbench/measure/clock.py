@@ -25,8 +25,8 @@ _LONGEST_HOLD = 0.05
 """The most seconds that a stream is held back."""
 _SLOWED = 0.9
 """The share of the highest SM clock below which a call counts as slowed."""
-_UNROLLED_SECONDS, _MOST_UNROLLED = 2e-4, 64
-"""The least seconds that a captured graph should last, and the most calls in it: launching a graph takes some 6 µs."""
+_UNROLLED_SECONDS = 2e-4
+"""The least seconds that a captured graph should last: launching one takes some 6 µs."""
 
 
 def drop(_: object) -> None:
@@ -289,6 +289,8 @@ class GraphClock(_CudaClock):
     label = "graph"
     min_sample = _MIN_SAMPLE
     flags = ()
+    most_unrolled = 64
+    """The most calls in a graph; each replay leaves what so many calls leave."""
 
     def __init__(self, device: str, cuda: Any = torch.cuda) -> None:  # noqa: ANN401
         super().__init__(device, cuda)
@@ -304,7 +306,7 @@ class GraphClock(_CudaClock):
         self.warmed(call)
         self.unrolled, replay = 1, self.captured(call)
         seconds = min(self.sample(replay, 1) for _ in range(3))
-        self.unrolled = min(_MOST_UNROLLED, max(1, math.ceil(_UNROLLED_SECONDS / max(seconds, 1e-9))))
+        self.unrolled = min(self.most_unrolled, max(1, math.ceil(_UNROLLED_SECONDS / max(seconds, 1e-9))))
         return replay if self.unrolled == 1 else self.captured(call, self.unrolled)
 
     def sample(self, call: Call, batch: int, look: Look = drop) -> float:

@@ -170,14 +170,22 @@ class Proof:
             affordable = self._affordable(looked_at)
             weighed = weigh(setting.gradient, looked_at[: max(1, affordable)], setting.span, source)
         self.witness.note_inputs()
-        results: list[object] = []
+        results, calls = list[object](), 0
 
-        def seeded() -> object:
-            # here and not before the sample, which a clock of a GPU takes again where the host was late
-            torch.manual_seed(self.seed)
+        def counted() -> object:
+            nonlocal calls
+            calls += 1
             return self.call()
 
-        seconds = self.clock.sample(seeded, 1, results.append)
+        while True:
+            torch.manual_seed(self.seed)
+            seconds = self.clock.sample(counted, 1, results.append)
+            if calls == 1:
+                break
+            # a clock of a GPU calls again where the host was late, but not for ever: draws and a state have gone on by then
+            calls = 0
+            results.clear()
+            setting.refill(self.seed)
         result = results[0]
         at_once = [rows_of(setting, result, place) for place in looked_at]
         if len(self.samples) < MIN_SAMPLES:

@@ -10,7 +10,7 @@ import torch
 
 from attnbench.api import Tier, io_bytes
 from attnbench.measure import devices, energy, host_conditions, nvml, roof
-from attnbench.measure.clock import Clock
+from attnbench.measure.clock import Clock, GraphClock
 from attnbench.measure.loop import MIN_SAMPLES, Loop, Timing
 from attnbench.measure.process_state import ProcessState, busy_cores, children, still_at_work
 from attnbench.schema.cell import Cell, ClockMode, Precision, Workload
@@ -135,7 +135,11 @@ def clock_of(cell: Cell) -> Clock:
     mode = cell.clock
     if mode is ClockMode.DEFAULT and cell.workload in _BY_THE_HOST:
         mode = ClockMode.WALL
-    return devices.clock(cell.device, mode.value)
+    clock = devices.clock(cell.device, mode.value)
+    if isinstance(clock, GraphClock) and cell.workload.decodes:
+        # a step may sum up in place: a graph of several would add its token as often, and give no right output
+        clock.most_unrolled = 1
+    return clock
 
 
 def state_for(cell: Cell) -> ProcessState:
