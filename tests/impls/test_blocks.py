@@ -2,6 +2,7 @@
 
 from itertools import product
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -118,3 +119,13 @@ def test_with_all_tokens_in_a_branch_and_its_gate_alone_it_is_softmax_attention(
     inputs = q, k, v, *(torch.full_like(g, float(i == gate)) for i, g in enumerate(gates))
     want = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     same([call.forward(*inputs), call.method.exact(*inputs)], [want, want], 1e-10)
+
+
+@pytest.mark.parametrize("name", ["blocks.nsa", "blocks.msa", "sparse.fixed"])
+def test_a_later_call_copies_no_numbers_to_the_device_which_it_would_wait_for(name: str) -> None:
+    call = Call(Variant(name), Problem(H=2, N=200, D=8, causal=True))
+    for _ in range(2):
+        with patch.object(torch, "tensor", wraps=torch.tensor) as copied:
+            call.forward()
+            call.decoded(198)
+    copied.assert_not_called()

@@ -155,7 +155,7 @@ class BlocksByIndex(Attention):
         if choices is not None:
             chosen = choices.squeeze(2)
         elif own and self.choice.count:
-            chosen = self._best(index_q, kept[:, :, : own * L], torch.tensor([own], device=q.device)).squeeze(2)
+            chosen = self._best(index_q, kept[:, :, : own * L], torch.full((1,), own, device=q.device)).squeeze(2)
         else:
             chosen = q.new_empty(len(q), k.shape[1], 0, dtype=torch.int64)
         o = attend_chosen(q.unflatten(1, (k.shape[1], -1)).squeeze(3), tokens, L, chosen, self.terms.scale)

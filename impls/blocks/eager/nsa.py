@@ -149,7 +149,7 @@ class NsaAttention(Attention):
 
     def _weights(self, q: Tensor, cache: BlockCache) -> Tensor:
         """Weigh all complete blocks by the last token's queries: [b, K, R, D] -> [b, K, R, C]."""
-        last = torch.tensor([cache.last], device=q.device)
+        last = torch.full((1,), cache.last, device=q.device)
         keys, queries = cache.means.keys.flatten(0, 1), q.flatten(0, 1).unsqueeze(2)
         weights = block_weights(queries, keys, last, cache.block, self.scale).squeeze(2)
         shaped: Tensor = weights.unflatten(0, q.shape[:2])
@@ -157,7 +157,7 @@ class NsaAttention(Attention):
 
     def _select(self, weights: Tensor, cache: BlockCache) -> Tensor:
         """Select the last token's blocks from their weights: [b, K, R, C] -> int [b, K, E]."""
-        own = torch.tensor([cache.last // cache.block], device=weights.device)
+        own = torch.full((1,), cache.last // cache.block, device=weights.device)
         found = most_weighty(weights.flatten(0, 1).unsqueeze(2), own, self.choice.count)
         chosen: Tensor = found.squeeze(1).unflatten(0, weights.shape[:2])
         return chosen

@@ -5,10 +5,12 @@ B batch, H heads, K heads of k and v, N tokens, R rows (samples and heads, folde
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
+from ..patterns.band import Summary
 from .plan import Walk
 from .rectangles import Lines, Rectangle
 from .rows import walks
@@ -28,14 +30,18 @@ def turns(way: tuple[Walk, ...], q: Tensor, heads: tuple[int, int]) -> Iterator[
     """Go through all rows of q [B·H, N, D] in every walk; `heads` are H and K."""
     for walk in way:
         for rows, kv_rows in walks(q.shape[0] // heads[0], *heads, walk.heads, walk.rows):
-            cells = None if walk.summary is None else _cells(walk, rows, kv_rows, heads[0])
-            yield Turn(walk, rows, kv_rows, cells and (cells[0].to(q.device), cells[1].to(q.device)))
+            cells = None if walk.summary is None else _cells(walk.summary, walk.heads, rows, kv_rows, heads[0], q.device)
+            yield Turn(walk, rows, kv_rows, cells)
 
 
-def _cells(walk: Walk, rows: range, kv_rows: range, heads: int) -> tuple[Tensor, Tensor]:
-    assert walk.summary is not None
-    place = {head: i for i, head in enumerate(walk.heads)}
-    return torch.tensor(kv_rows)[:, None], walk.summary.tokens()[[place[row % heads] for row in rows]]
+# copying them to a GPU waits for it; a call may have as many turns
+@lru_cache(maxsize=4096)
+def _cells(
+    summary: Summary, of: tuple[int, ...], rows: range, kv_rows: range, heads: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    place = {head: i for i, head in enumerate(of)}
+    tokens = summary.tokens()[[place[row % heads] for row in rows]]
+    return torch.tensor(kv_rows, device=device)[:, None], tokens.to(device)
 
 
 @dataclass(frozen=True)
