@@ -48,7 +48,7 @@ done
 assembler="$PWD/site/nvidia/cu13/bin/ptxas"
 for_cuda_13='import sys, torch; sys.exit(not (torch.version.cuda or "").startswith("13."))'
 if [ -x "$assembler" ] && "${PYTHON:-python3}" -c "$for_cuda_13"; then
-  export TRITON_PTXAS_PATH="$assembler"
+  export TRITON_PTXAS_PATH="$assembler" TRITON_PTXAS_BLACKWELL_PATH="$assembler"
 fi
 """
 

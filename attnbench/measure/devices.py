@@ -3,8 +3,6 @@
 import os
 import subprocess
 from collections.abc import Callable
-from importlib.util import find_spec
-from pathlib import Path
 
 import psutil
 import torch
@@ -78,8 +76,9 @@ def facts(device: str) -> Facts:
             "l2_bytes": getattr(properties, "L2_cache_size", None),
             "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(),
-            "ptxas": ptxas(),
-            "allocator_settings": os.environ.get("PYTORCH_CUDA_ALLOC_CONF"),
+            "ptxas": ptxas(10 * properties.major + properties.minor),
+            # in torch's order
+            "allocator_settings": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", os.environ.get("PYTORCH_ALLOC_CONF")),
         }
         try:
             with nvml.session() as library:
@@ -89,15 +88,16 @@ def facts(device: str) -> Facts:
     return found
 
 
-def ptxas() -> str | None:
-    """Return the version of the assembler that Triton compiles with, which numbers can depend on; None without one."""
-    package = find_spec("triton")
-    own = Path(package.origin or "").parent / "backends" / "nvidia" / "bin" / "ptxas" if package else None
-    program = os.environ.get("TRITON_PTXAS_PATH") or own
-    if program is None:
-        return None
+def ptxas(arch: int) -> str | None:
+    """Return the version of the assembler that Triton takes for GPUs of an arch (90 is Hopper's); None without one.
+
+    Numbers can depend on it. Triton has two, either of which can be replaced; which one it takes differs by its version too.
+    """
     try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
+        from triton.backends.nvidia.compiler import get_ptxas
+
+        done = subprocess.run([get_ptxas(arch).path, "--version"], capture_output=True, text=True, timeout=20, check=True)
+    except (ImportError, TypeError, RuntimeError, OSError, subprocess.SubprocessError):
+        # TypeError: a Triton that is older than any that torch brings takes no arch
         return None
     return next((word.strip(",") for word in done.stdout.split() if word.startswith("V")), None)

@@ -1,5 +1,6 @@
 """The branch on the device: which clock, how much memory, which facts; and its roof."""
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,8 +120,13 @@ def test_facts_of_a_cpu_tell_how_torch_will_use_it() -> None:
 
 
 def test_facts_of_a_gpu_name_it_by_uuid_with_its_settings(gpu: list[str], monkeypatch: pytest.MonkeyPatch, nvml: Any) -> None:
-    assert "NVML" in str(devices.facts("cuda:0")["nvml"])
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync")
+    monkeypatch.setattr(devices, "ptxas", lambda arch: arch)
+    found = devices.facts("cuda:0")
+    assert "NVML" in str(found["nvml"])
+    assert (found["ptxas"], found["allocator_settings"]) == (90, "backend:cudaMallocAsync")
     monkeypatch.setattr("attnbench.measure.nvml.library", lambda: nvml)
+    # torch looks at this one first
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     found = devices.facts("cuda:0")
     assert (found["gpu"], found["gpu_uuid"], found["compute_capability"]) == ("Test GPU", "1234", "9.0")
@@ -132,15 +138,14 @@ def test_facts_of_a_gpu_name_it_by_uuid_with_its_settings(gpu: list[str], monkey
     assert devices.facts("cuda:0")["ecc"] is None
 
 
-@pytest.mark.parametrize(("name", "version"), [("ptxas", "V13.2.51"), ("none", None)])
-def test_another_assembler_of_triton_is_told_by_its_own_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, version: str | None
-) -> None:
-    other = tmp_path / "ptxas"
+def test_the_assembler_that_triton_takes_for_a_gpu_tells_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "100"
     other.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.2, V13.2.51'\n")
     other.chmod(0o755)
-    monkeypatch.setenv("TRITON_PTXAS_PATH", str(tmp_path / name))
-    assert devices.ptxas() == version
+    triton = SimpleNamespace(get_ptxas=lambda arch: SimpleNamespace(path=tmp_path / str(arch)))
+    for compiler, found in ((triton, [None, "V13.2.51"]), (None, [None, None])):
+        monkeypatch.setitem(sys.modules, "triton.backends.nvidia.compiler", compiler)
+        assert [devices.ptxas(arch) for arch in (90, 100)] == found
 
 
 @pytest.mark.cuda
