@@ -26,7 +26,6 @@ from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo
 from attnbench.session.asked import SuiteLike, check_methods, one_of, select, share
-from attnbench.session.machine import disturbance
 from attnbench.session.progress import Progress, block_of
 from attnbench.session.reporter import Reporter
 from attnbench.session.scene import How, Measuring, Scene
@@ -166,6 +165,7 @@ def _in_turns(
             # nothing is called lost on one try
             ledger = Ledger(doubted=dict.fromkeys(Status, 2) | CHANCE)
             sides.append(_Side(folder, scouted.jobs(own, ledger), scene.place(own)))
+        new.warn([info])
         return _judged((sides[0], sides[1]), ref, margin, how, most)
 
 
@@ -183,8 +183,6 @@ def _judged(sides: tuple[_Side, _Side], ref: str, margin: float, how: How, most:
     say, steps = how.reporter.say, looks(most)
     folders, infos = [side.folder for side in sides], [side.jobs.run_info for side in sides]
     wanted = {cell.key for cell in infos[1].cells}
-    if words := disturbance():
-        say(words)
     say(f"{len(wanted)} cells, in turns with {ref}, up to {most} replicates a side: {folders[1].path}")
     for before, step in pairwise((0, *steps)):
         _measure(sides, range(before, step), wanted, how.reporter)

@@ -123,6 +123,7 @@ def _measured(suite: SuiteLike, goal: Goal, minutes: float | None, how: How) -> 
         info, jobs = folder.info(), scouted.jobs(folder.info(), Ledger())
         with scene.writing(folder, "its cell is measured again"):
             begin = time.monotonic()
+            scene.warn([info])
             scene.say(
                 f"{len(info.cells)} cells x {info.suite.replicates} replicates on {info.surroundings.device}: {folder.path}"
             )

@@ -132,6 +132,7 @@ def _measure(folder: RunFolder, info: RunInfo, plan: Plan, scouted: Scouted, sce
         first = min(FIRST, plan.replicates)
         schedule = in_turns(scouted.jobs(info, Ledger.of(records)), plan, warmups_of(plan, records))
         size = f"{plan.verdicts} verdicts x 2 sides x {plan.replicates} processes"
+        scene.warn([info])
         scene.say(f"{size} on {scouted.surroundings.device}: {folder.path}")
 
         def rounds_over() -> int:

@@ -1,5 +1,6 @@
 """Whether this machine can be measured on, and what would spoil the numbers."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from packaging.version import Version
@@ -10,6 +11,7 @@ from attnbench.measure.host_conditions import HostCounters, facts
 from attnbench.places.lane import Lane
 from attnbench.places.station import LocalStation
 from attnbench.schema import units
+from attnbench.schema.errand import Surroundings
 from attnbench.schema.noun import Facts
 from attnbench.schema.suite import Axes, Method, Suite
 from attnbench.session.reporter import Reporter
@@ -29,9 +31,10 @@ class Finding:
     ok: bool | None = None
 
 
-def disturbance() -> str:
-    """One line on what would spoil numbers that are taken now, with advice; empty where nothing is known to."""
-    bad = [f"{finding.name}: {finding.text}" for finding in [*host(), *gpu()] if finding.ok is False]
+def disturbance(measured: Iterable[Surroundings]) -> str:
+    """One line on what would spoil numbers that are taken on these devices now, with advice; empty where nothing would."""
+    uuids = {str(each.facts.get("gpu_uuid")).removeprefix("GPU-") for each in measured}
+    bad = [f"{finding.name}: {finding.text}" for finding in [*host(), *gpu(uuids)] if finding.ok is False]
     return f"this machine is disturbed, and times will scatter: {'; '.join(bad)}. attnbench doctor says more" if bad else ""
 
 
@@ -71,14 +74,16 @@ def host() -> list[Finding]:
     return found
 
 
-def gpu() -> list[Finding]:
-    """What NVML says of each GPU; without a GPU one line that says so."""
+def gpu(uuids: Collection[str] | None = None) -> list[Finding]:
+    """What NVML says of each GPU, or of those with these UUIDs (without `GPU-`); without a GPU one line that says so."""
     try:
         with nvml.session() as bound:
             count = bound.nvmlDeviceGetCount()
             found = [Finding("NVML", f"driver {bound.nvmlSystemGetDriverVersion()}, {count} device(s)", ok=True)]
             for i in range(count):
                 handle = bound.nvmlDeviceGetHandleByIndex(i)
+                if uuids is not None and bound.nvmlDeviceGetUUID(handle).removeprefix("GPU-") not in uuids:
+                    continue
                 # this process looks, and computes nothing
                 now = nvml.device_state(bound, handle, present=False)
                 flags = nvml.state_flags([now])
@@ -98,7 +103,8 @@ def old_assembler(facts: Facts) -> str:
         return ""
     return (
         f"Triton's assembler here is ptxas {known}, which compiles some products of kernels wrongly for Hopper GPUs; "
-        f"take {_RIGHT_ON_HOPPER} or newer: pip install nvidia-cuda-nvcc, and give its bin/ptxas as TRITON_PTXAS_PATH"
+        f"take {_RIGHT_ON_HOPPER} or newer: pip install nvidia-cuda-nvcc, and give its bin/ptxas as TRITON_PTXAS_PATH "
+        "and TRITON_PTXAS_BLACKWELL_PATH"
     )
 
 

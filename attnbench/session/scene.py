@@ -149,6 +149,11 @@ class Scene:
         """Where the jobs of each lane are done."""
         return [station.place(info, checkpoints) for station, info in zip(self.stations, lanes, strict=True)]
 
+    def warn(self, lanes: Sequence[RunInfo]) -> None:
+        """Say what disturbs the devices of these lanes."""
+        if words := disturbance(info.surroundings for info in lanes):
+            self.say(words)
+
     @contextmanager
     def writing(self, folder: RunFolder, lost: str) -> Iterator[list[Record]]:
         """Keep other writers out; gives the records that there are, after `lost` is said of those that cannot be read.
@@ -165,8 +170,6 @@ class Scene:
                 self.say(f"took over the lock of {lock.took_over}, which is gone")
             for line in folder.set_aside:
                 self.say(f"a record was set aside and {lost}: {line}")
-            if words := disturbance():
-                self.say(words)
             yield records
 
     def collect(

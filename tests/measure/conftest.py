@@ -70,6 +70,8 @@ class FakeNvml:
         constants: dict[str, object] = {
             **{"nvmlDeviceGetPowerUsage": 312_500, "nvmlDeviceGetTemperature": 61, "nvmlDeviceGetEccMode": [1, 1]},
             **{"nvmlSystemGetDriverVersion": "580.65", "nvmlDeviceGetEnforcedPowerLimit": 700_000},
+            **{"nvmlDeviceGetCount": 1, "nvmlDeviceGetHandleByIndex": 0, "nvmlDeviceGetUUID": self.uuid},
+            "nvmlDeviceGetName": "H100",
         }
         if name not in constants:
             raise AttributeError(name)
