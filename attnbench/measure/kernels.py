@@ -33,7 +33,8 @@ def kernels_of(call: Callable[[], object], device: str, trace: Path | None = Non
         profiler.export_chrome_trace(str(trace))
     found = []
     for each in profiler.key_averages():
-        is_kernel = (each.device_type.name == "CUDA") == on_gpu
+        # a mark around kernels, as torch's optimisers have one, spans them and the gaps between them
+        is_kernel = (each.device_type.name == "CUDA") == on_gpu and not (on_gpu and each.is_user_annotation)
         microseconds = each.self_device_time_total if on_gpu else each.self_cpu_time_total
         if is_kernel and microseconds > 0:
             found.append(Kernel(each.key, each.count, 1e-6 * microseconds))

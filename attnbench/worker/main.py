@@ -26,7 +26,8 @@ from attnbench.worker.portable import portable
 Mark = Callable[[], object]
 _LAST_FRAMES = 3
 _OUT_OF_DEVICE_MEMORY = re.compile(
-    r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|Triton Error \[CUDA\]: out of memory"
+    r"CUDA (driver )?error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|Triton Error \[CUDA\]: out of memory"
+    r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"
 )
 """Messages of memory that was not asked of torch's allocator: a library's workspace, a kernel's stack, a module's code."""
 

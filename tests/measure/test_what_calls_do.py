@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,6 +40,15 @@ def test_the_kernels_of_a_call_on_a_gpu_are_named() -> None:
     assert sum(kernel.calls for kernel in found) == 2
     assert all(0 < kernel.seconds < 1 for kernel in found)
     assert not any(kernel.name.startswith("aten::") for kernel in found)
+
+
+def test_marks_around_the_kernels_of_a_gpu_are_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    same = {"count": 1, "self_device_time_total": 2e6, "device_type": SimpleNamespace(name="CUDA")}
+    events = [SimpleNamespace(key=key, is_user_annotation=key == "step", **same) for key in ("step", "adam")]
+    profiler = SimpleNamespace(key_averages=lambda: events)
+    monkeypatch.setattr(torch.autograd.profiler, "profile", lambda **_: nullcontext(profiler))
+    monkeypatch.setattr(torch.cuda, "synchronize", id)
+    assert kernels_of(list, "cuda:0") == [Kernel("adam", 1, 2.0)]
 
 
 def test_what_is_beyond_the_longest_is_summed_up() -> None:

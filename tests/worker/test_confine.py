@@ -68,6 +68,8 @@ def test_a_fresh_interpreter_has_its_libraries_before_it_is_confined() -> None:
         ("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported", Status.OOM_DEVICE),
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", Status.OOM_DEVICE),
         ("Triton Error [CUDA]: out of memory", Status.OOM_DEVICE),
+        ("CUDA driver error: out of memory", Status.OOM_DEVICE),
+        ("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", Status.OOM_DEVICE),
         ("CUDA_ERROR_OUT_OF_MEMORY: The API call failed because it was unable to allocate enough memory", Status.OOM_DEVICE),
         ("CUDA error: an illegal memory access was encountered", Status.ERROR),
     ],
