@@ -66,9 +66,7 @@ class FlashInferSoftmax(CachedSoftmax):
         """Attend, all sequences one after the other in one row."""
         assert key_mask is None
         (B, H, N, D), (kv_heads, S) = q.shape, k.shape[1:3]
-        starts = torch.arange(B + 1, dtype=torch.int32)
-        kinds: dict[str, Any] = {"causal": causal, "sm_scale": self.scale, "q_data_type": q.dtype, "kv_data_type": k.dtype}
-        wrapper = self._plan("BatchPrefillWithRaggedKVCacheWrapper", q, (starts * N, starts * S, H, kv_heads, D), **kinds)
+        wrapper = self._plan("BatchPrefillWithRaggedKVCacheWrapper", q, (B, N, S), (H, kv_heads, D), causal=causal)
         q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in (q, k, v))
         o: Tensor = wrapper.run(q, k, v)
         return o.view(B, N, H, D).transpose(1, 2)
@@ -78,22 +76,26 @@ class FlashInferSoftmax(CachedSoftmax):
         cache: KvCache = state.then(k, v)
         B, H, _, D = q.shape
         kv_heads, capacity = k.shape[1], cache.k.shape[2]
-        pages, lengths = torch.arange(B + 1, dtype=torch.int32), torch.full((B,), cache.length, dtype=torch.int32)
-        sizes = (pages, pages[:B].to(q.device), lengths, H, kv_heads, D, capacity)
-        kinds: dict[str, Any] = {"sm_scale": self.scale, "q_data_type": q.dtype, "kv_data_type": k.dtype}
-        # the package's kernels for many heads of q on each of k are those that use tensor cores
-        wrapper = self._plan("BatchDecodeWithPagedKVCacheWrapper", q, sizes, H // kv_heads >= 4, **kinds)
+        wrapper = self._plan("BatchDecodeWithPagedKVCacheWrapper", q, (B, 1, cache.length), (H, kv_heads, D, capacity))
         o: Tensor = wrapper.run(q.squeeze(2), (cache.k, cache.v))
         return o.unsqueeze(2), cache
 
-    def _plan(self, name: str, q: Tensor, sizes: tuple[Any, ...], grouped: bool = False, **kinds: object) -> Any:  # noqa: ANN401
-        """Return the package's wrapper of that name, planned for these lengths and sizes."""
-        key = (*(tuple(each.tolist()) if isinstance(each, Tensor) else each for each in sizes), *kinds.values())
+    def _plan(self, name: str, q: Tensor, lengths: tuple[int, ...], sizes: tuple[int, ...], **causal: bool) -> Any:  # noqa: ANN401
+        """Return the package's wrapper of that name, planned for these sequences, tokens and keys, and sizes.
+
+        Tensors are made only to plan: to copy them to the device, or to read them there, is what no CUDA graph can hold.
+        """
+        kinds = {"sm_scale": self.scale, "q_data_type": q.dtype, "kv_data_type": q.dtype, **causal}
+        key, paged = (*lengths, *sizes, *kinds.values()), "Paged" in name
         if name not in self._wrappers:
             workspace = torch.zeros(_WORKSPACE, dtype=torch.uint8, device=q.device)
-            more = {"use_tensor_cores": True} if grouped else {}
-            self._wrappers[name] = getattr(self._package, name)(workspace, "HND" if "Paged" in name else "NHD", **more)
+            # the package's kernels for a token of many heads of q on each of k are those that use tensor cores
+            more = {"use_tensor_cores": True} if paged and sizes[0] // sizes[1] >= 4 else {}
+            self._wrappers[name] = getattr(self._package, name)(workspace, "HND" if paged else "NHD", **more)
         if self._planned.get(name) != key:
-            self._wrappers[name].plan(*sizes, **kinds)
+            B, N, S = lengths
+            starts = torch.arange(B + 1, dtype=torch.int32)
+            pages = (starts, starts[:B].to(q.device), torch.full((B,), S, dtype=torch.int32)) if paged else ()
+            self._wrappers[name].plan(*(pages or (starts * N, starts * S)), *sizes, **kinds)
             self._planned[name] = key
         return self._wrappers[name]
