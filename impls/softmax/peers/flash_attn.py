@@ -14,6 +14,7 @@ from attnbench.api import HALF, Cell, Cost, Layout, Problem, Scalar, Tier, Workl
 
 from ...partial.documents import borders
 from ..exact import ExactSoftmax
+from ..library.limits import misaligned
 from ..work import cost, fused_flops, refuse_parameters
 
 
@@ -35,7 +36,9 @@ class FlashAttnSoftmax(ExactSoftmax):
     module: ClassVar[str] = "flash_attn"
     """The package's module that has the function."""
     generations: ClassVar[tuple[int, ...]] = ()
-    """The major compute capabilities that its kernels are written for; empty for all since Ampere."""
+    """The major compute capabilities that it is taken to here; empty for all since Ampere."""
+    multiple: ClassVar[int] = 1
+    """What widths must be multiples of: the second package fills them up, the later ones do not."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -43,12 +46,12 @@ class FlashAttnSoftmax(ExactSoftmax):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse a GPU of another generation than its kernels are written for."""
-        if not cls.generations or cell.device_kind != "cuda" or not torch.cuda.is_available():
-            return None
-        major, minor = torch.cuda.get_device_capability(cell.device)
+        """Refuse widths that are not aligned, and a GPU of a generation that it is not taken to."""
+        wrong, (major, minor) = misaligned(cell.problem, cls.multiple), _capability(cell)
+        if wrong or not major or not cls.generations or major in cls.generations:
+            return wrong
         names = " and ".join(f"{each}.x" for each in cls.generations)
-        return None if major in cls.generations else f"its kernels are for compute capability {names}, not {major}.{minor}"
+        return f"here it is for compute capability {names}, untried on {major}.{minor}"
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -77,26 +80,40 @@ class FlashAttn3Softmax(FlashAttnSoftmax):
     requires = ("flash-attn-3>=3.0.0b1",)
     module = "flash_attn_interface"
     generations = (9,)
+    multiple = 8
 
 
 class FlashAttn4Softmax(FlashAttnSoftmax):
     """`flash_attn_func` of the package flash-attn-4: FlashAttention-4 by its authors, compiled by CuTe at its first call.
 
-    Zadouri et al. 2026, for Blackwell GPUs; the package also has kernels for Hopper.
+    Zadouri et al. 2026, for Blackwell GPUs of data centres; the package also has kernels for Hopper, for Blackwell GPUs of
+    desktops, and for the forward on Ampere and Ada.
     """
 
     paper = "arXiv:2603.05451"
     tier = Tier.CUDA
     requires = ("flash-attn-4>=4.0.0b20",)
     module = "flash_attn.cute"
-    generations = (9, 10, 11)
-    widths = (8, 128)
+    generations = (8, 9, 10, 11, 12)
+    widths = (8, 256)
+    multiple = 8
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse widths that are not aligned, and other GPUs."""
-        D = cell.problem.D
-        return f"widths must be multiples of 8: D={D}" if D % 8 else super().why_not(cell)
+        """Refuse what the package does by the GPU, and widths beyond 128 where it has no limit of its own, as untried."""
+        wrong, (major, _), D = super().why_not(cell), _capability(cell), cell.problem.D
+        if wrong or major in {0, 9}:
+            return wrong
+        if major == 8 and cell.workload.learns:
+            return "the package has no backward for compute capability 8.x"
+        fits = D <= 128 or (D == 256 and major in {10, 11})
+        return None if fits else f"widths beyond 128 are for compute capability 9.x, and 256 for 10.x and 11.x: D={D}"
+
+
+def _capability(cell: Cell) -> tuple[int, int]:
+    """Return the compute capability of the cell's GPU; 0, 0 where none is here."""
+    here = cell.device_kind == "cuda" and torch.cuda.is_available()
+    return torch.cuda.get_device_capability(cell.device) if here else (0, 0)
 
 
 def _output(found: Any) -> Tensor:  # noqa: ANN401 - the packages have no types

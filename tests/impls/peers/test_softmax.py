@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnbench import Problem
-from attnbench.api import Cell
+from attnbench.api import Cell, Workload
 from attnbench.forms import packed
 from tests.impls.contract.calls import inputs_of
 from tests.impls.peers.stand_ins import Calls, install, is_its_definition, load
@@ -125,21 +125,25 @@ def test_torch_s_own_flash_kernel_takes_documents_in_one_call_on_a_gpu(monkeypat
 
 
 @pytest.mark.parametrize(
-    ("name", "capability", "said"),
+    ("name", "capability", "D", "said"),
     [
-        (f"{FLASH}_3", (9, 0), None),
-        (f"{FLASH}_3", (10, 0), "for compute capability 9.x, not 10.0"),
-        (f"{FLASH}_4", (10, 3), None),
-        (f"{FLASH}_4", (8, 6), "for compute capability 9.x and 10.x and 11.x, not 8.6"),
-        (FLASH, (8, 6), None),
+        (f"{FLASH}_3", (9, 0), 64, None),
+        (f"{FLASH}_3", (10, 0), 64, "for compute capability 9.x, untried on 10.0"),
+        (f"{FLASH}_4", (8, 6), 64, "no backward for compute capability 8.x"),
+        (f"{FLASH}_4", (9, 0), 192, None),
+        (f"{FLASH}_4", (10, 3), 256, None),
+        (f"{FLASH}_4", (10, 3), 192, "beyond 128"),
+        (f"{FLASH}_4", (12, 0), 256, "beyond 128"),
+        (FLASH, (8, 6), 64, None),
     ],
 )
-def test_a_gpu_of_another_generation_is_refused_in_words(
-    name: str, capability: tuple[int, int], said: str | None, monkeypatch: pytest.MonkeyPatch
+def test_what_a_gpu_of_another_generation_has_no_kernel_for_is_refused_in_words(
+    name: str, capability: tuple[int, int], D: int, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
-    refusal = load(name).refusal(Cell(method=name, problem=Problem(N=64, D=64, dtype="float16"), device="cuda:0"))
+    cell = Cell(method=name, problem=Problem(N=64, D=D, dtype="float16"), workload=Workload.FORWARD_BACKWARD, device="cuda:0")
+    refusal = load(name).refusal(cell)
     assert refusal is None if said is None else said in str(refusal)
 
 

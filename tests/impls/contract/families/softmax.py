@@ -69,12 +69,10 @@ METHODS = {
             ({"device": "cuda", "D": 8}, "widths from 16: D=8"),
         )
     ),
-    **dict.fromkeys(
-        ("softmax.flash_attn", "softmax.flash_attn_3"),
-        Method(limits=(({**ON_A_GPU, "kv_heads": 1, "D": 12, "causal": True}, None),)),
-    ),
+    "softmax.flash_attn": Method(limits=(({**ON_A_GPU, "kv_heads": 1, "D": 12, "causal": True}, None),)),
+    "softmax.flash_attn_3": Method(limits=(({**ON_A_GPU, "D": 12}, "multiples of 8: D=12"),)),
     "softmax.flash_attn_4": Method(
-        limits=(({**ON_A_GPU, "D": 12}, "multiples of 8: D=12"), ({**ON_A_GPU, "D": 256}, "from 8 to 128, not D=256"))
+        limits=(({**ON_A_GPU, "D": 12}, "multiples of 8: D=12"), ({**ON_A_GPU, "D": 264}, "from 8 to 256, not D=264"))
     ),
     "softmax.flashinfer": Method(
         limits=(
