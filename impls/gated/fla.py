@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnbench.api import Cell, DType, Problem, Tier
+from attnbench.api import HALF, Cell, Problem, Tier
 
 from ..partial.documents import borders
 from ..recurrence.hopper import why_no_backward
@@ -40,10 +40,10 @@ class FlaKernels(OfPackage):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse odd widths in bfloat16."""
+        """Refuse odd widths in half precision with the backward."""
         p = cell.problem
-        if p.dtype is DType.BFLOAT16 and (p.D % 2 or p.M % 2):
-            return f"its backward in bfloat16 needs even widths, not D={p.D} and M={p.M}"
+        if cell.workload.learns and p.dtype in HALF and (p.D % 2 or p.M % 2):
+            return f"its backward in half precision needs even widths, not D={p.D} and M={p.M}"
         return None
 
     def forward(self, *inputs: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ class FlaMamba2(FlaKernels, Mamba2):
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
         """Refuse what all these kernels refuse, and training on Hopper where the package does."""
-        return super().why_not(cell) or why_no_backward(cell)
+        return super().why_not(cell) or why_no_backward(cell, float32_states=True)
 
     def __init__(self, problem: Problem) -> None:
         from fla.ops.simple_gla import chunk_simple_gla

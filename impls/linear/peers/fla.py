@@ -59,9 +59,9 @@ class FlaLinear(LinearFamily):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse odd widths in bfloat16."""
+        """Refuse odd widths in bfloat16 with the backward."""
         p = cell.problem
-        if p.dtype is DType.BFLOAT16 and cls.tensor_cores and (p.D % 2 or p.M % 2):
+        if cell.workload.learns and p.dtype is DType.BFLOAT16 and cls.tensor_cores and (p.D % 2 or p.M % 2):
             return f"its backward in bfloat16 needs even widths, not D={p.D} and M={p.M}"
         return None
 

@@ -58,9 +58,9 @@ METHODS = {
         f"gated.{name}_fla": Method(
             grows=4,
             limits=(
-                ({**GPU, "dtype": "float16"}, None),
+                ({**GPU, "dtype": "float16", "D": 63}, None),
                 ({**GPU, "dtype": "float32", "matmul_precision": "high"}, None),
-                *((({**GPU, "D": 63}, "even widths"),) if name == "gla" else ()),
+                ({**GPU, "dtype": "float16", "D": 63, "workload": "forward_backward"}, "even widths"),
             ),
             mistakes=MISTAKES.get(name, ()),
         )

@@ -25,7 +25,7 @@ def on_a_gpu(changes: Params) -> Params:
 
 CUTS = tuple(cut("linear.eager.segments", ROWS=rows, HEADS=heads) for rows in (1, 24) for heads in (1, 3))
 NUMBERS = ({"eps": -1e-6}, {"eps": "small"})
-FLA_LIMITS: tuple[Limit, ...] = ((on_a_gpu({"dtype": "float32", "matmul_precision": "high"}), None),)
+FLA_LIMITS = ((on_a_gpu({"dtype": "float32", "matmul_precision": "high"}), None), (on_a_gpu({"D": 63}), None))
 FLA_CHUNKS: Limit = (on_a_gpu({"dtype": "float32"}), "set matmul_precision: high")
 
 METHODS = {
@@ -89,7 +89,9 @@ METHODS = {
     ),
     "linear.performer_pytorch": Method(grows=4, variants=({"features": 19}, {}), mistakes=({"features": 0}, {"features": 2.5})),
     "linear.fla_chunk": Method(
-        grows=4, limits=(*FLA_LIMITS, FLA_CHUNKS, (on_a_gpu({"D": 63}), "even widths")), mistakes=({"feature_map": "cosine"},)
+        grows=4,
+        limits=(*FLA_LIMITS, FLA_CHUNKS, (on_a_gpu({"D": 63, "workload": "forward_backward"}), "even widths")),
+        mistakes=({"feature_map": "cosine"},),
     ),
     "linear.fla_fused_chunk": Method(grows=4, limits=(*FLA_LIMITS, FLA_CHUNKS), mistakes=({"feature_map": "cosine"},)),
     "linear.fla_recurrent": Method(
