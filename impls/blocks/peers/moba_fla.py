@@ -29,7 +29,7 @@ class FlaMoba(MobaAttention):
     decodes = False
     grouped = False
     tunes = True
-    requires = ("fla-core>=0.6", "triton>=3.3", "flash-attn>=2.5")
+    requires = ("fla-core>=0.6", "triton>=3.3", "flash-attn>=2.7")  # whose inner functions gave other results before
     devices = ("cuda",)
     dtypes = HALF  # flash-attn's, which it calls
     one_width = True
@@ -48,10 +48,11 @@ class FlaMoba(MobaAttention):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse a single block, of which the package makes all earlier ones."""
+        """Refuse a single block, of which the package makes all earlier ones, and widths that are not aligned."""
         if cell.params.get("topk") == 1:
             return "with topk=1 the package attends to all earlier keys, not to the own block alone"
-        return None
+        D = cell.problem.D
+        return f"flash-attn's inner functions, which it calls, take widths in multiples of 8: D={D}" if D % 8 else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -24,13 +24,13 @@ class SageSoftmax(ExactSoftmax):
     Zhang et al. 2024, section 4. Keys are taken less their mean, which no softmax sees, and rounded to 127 steps each way, of
     which the largest number of 64 keys (of 128 queries) is the last. So an output depends on all keys of a block, where causal
     on later ones, and the package's causal form is refused. Its form without a mask counts keys beyond the end with a score of
-    0, so N must be a multiple of 64. No backward.
+    0, so N must be a multiple of 64. No backward. From version 2 on the package computes another function on most GPUs.
     """
 
     paper = "arXiv:2410.02367"
     tier = Tier.TRITON
     is_softmax = False
-    requires = ("sageattention>=1.0.6", "triton>=3.0")
+    requires = ("sageattention>=1.0.6,<2", "triton>=3.0")
     causality = Causality.NONE
     because = "its keys are rounded together with later ones"
     devices = ("cuda",)

@@ -66,7 +66,7 @@ METHODS = {
         cuts=(CUTS[0] | cut("partial.index", SCORES=300), CUTS[1]),
         mistakes=({"block": 0}, {"selected": 0}, {"local": 0}, {"selected": 2.5}),
     ),
-    "blocks.moba_fla": Method(limits=(({**MOBA, "topk": 2}, None), ({**MOBA, "topk": 1}, "attends to all earlier keys"))),
+    "blocks.moba_fla": Method(limits=(({**MOBA, "topk": 1}, "all earlier keys"), ({**MOBA, "D": 20}, "multiples of 8: D=20"))),
     "blocks.nsa_fla": Method(
         limits=(
             ({**NSA, "selected": "many", "M": 64}, None),
