@@ -1,19 +1,18 @@
 """Forms of a method that its name asks for: `+compile`, by torch.compile, and `+packed`, documents in one row."""
 
 import inspect
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import accumulate, pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnbench.api import Attention, Cell, Cost, Problem, Scalar, Tier, Workload
-
-COMPILERS = ("g++", "clang++", "c++")
-"""What torch.compile looks for on a CPU; a GPU needs Triton, which comes with torch."""
 
 
 @cache
@@ -26,30 +25,56 @@ def compiled(method: type[Attention]) -> type[Attention]:
 
         def __init__(self, problem: Problem, **params: Scalar) -> None:
             super().__init__(problem, **params)
-            self.compile(dynamic=False)
+            _compile(self)
+
+        def __setstate__(self, state: dict[str, Any]) -> None:
+            """Compile a copy too, from which torch leaves out what was compiled."""
+            super().__setstate__(state)
+            _compile(self)
 
         @classmethod
         def why_not(cls, cell: Cell) -> str | None:
             """Refuse what is compiled already, and a machine without a compiler."""
             if method.tier is not Tier.EAGER:
                 return f"its tier is {method.tier}: only eager methods are compiled"
-            if cell.device_kind == "cpu" and not any(map(shutil.which, COMPILERS)):
-                return f"torch.compile needs a C++ compiler: {', '.join(COMPILERS)}"
+            # a GPU needs Triton, which comes with torch
+            if cell.device_kind == "cpu" and shutil.which(compiler := os.environ.get("CXX", "g++")) is None:
+                return f"torch.compile needs a C++ compiler, and {compiler} is not there: install g++, or name another by CXX"
             reason: str | None = super().why_not(cell)
             return reason
 
         @contextmanager
         def observe(self) -> Iterator[dict[str, Scalar]]:
-            """Compile from nothing, whatever is on disk, and record into how many graphs, and how often Python stepped in."""
-            # torch imports its compiler at the first use
-            from torch._dynamo.utils import counters
-            from torch._inductor.utils import fresh_cache
-
-            with fresh_cache(), super().observe() as noted:
+            """Record into how many graphs torch compiles meanwhile, and how often Python steps in."""
+            before = _compiled_so_far()
+            with super().observe() as noted:
                 yield noted
-            noted |= {"graphs": counters["stats"]["unique_graphs"], "graph_breaks": sum(counters["graph_break"].values())}
+            noted |= {name: count - before[name] for name, count in _compiled_so_far().items()}
 
     return _named_as(method, Compiled)
+
+
+def _compile(attention: Attention) -> None:
+    # torch imports its compiler at the first use
+    from torch._dynamo import config
+
+    # after as many shapes, which are 8, torch would run others in Python, and not say so
+    config.recompile_limit = config.accumulated_recompile_limit = 2**16
+    attention.compile(dynamic=False, backend=_from_nothing)
+
+
+def _from_nothing(graph: Any, inputs: Any) -> Any:  # noqa: ANN401 - torch's own
+    """Compile as torch does unless told otherwise, but whatever it has on disk, of a backward too."""
+    from torch._dynamo.backends.inductor import inductor
+
+    return inductor(graph, inputs, config_patches={"force_disable_caches": True})
+
+
+def _compiled_so_far() -> dict[str, int]:
+    """Count graphs and breaks in this process."""
+    from torch._dynamo.utils import counters
+
+    return {"graphs": counters["stats"]["unique_graphs"], "graph_breaks": sum(counters["graph_break"].values())}
 
 
 @cache

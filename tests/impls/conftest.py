@@ -1,6 +1,5 @@
-"""What the tests of all attentions share: a fixed seed, and torch's modes and compilations put back."""
+"""What the tests of all attentions share: a fixed seed, and torch's modes put back."""
 
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -21,11 +20,3 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision(precision)
     torch.set_grad_enabled(True)
-
-
-@pytest.fixture(autouse=True)
-def _compiled_afresh(request: pytest.FixtureRequest) -> Iterator[None]:
-    """torch gives up compiling a function after eight shapes in one process, and no measurement has more than one."""
-    yield
-    if request.node.get_closest_marker("slow") and "torch._dynamo" in sys.modules:
-        torch.compiler.reset()

@@ -287,7 +287,6 @@ def test_it_compiles_once_for_a_shape_whatever_the_mask_says() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("variant", [SOFTMAX, *SPARSE], ids=str)
 def test_a_gpu_differentiates_it(variant: Variant, causal: bool) -> None:
-    torch._dynamo.reset()
     method = variant.build(Problem(B=2, H=4, kv_heads=2, N=300, D=64, causal=causal))
     inputs = mapped(inputs_of(method), lambda x: x.detach().cuda().requires_grad_())
     g = torch.randn_like(inputs[0])

@@ -4,7 +4,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-import torch
 
 from attnbench import registry
 from attnbench.api import Tier
@@ -117,8 +116,6 @@ def test_every_method_has_numerics_within_what_its_dtype_allows(name: str, causa
     method = registry.load(name)
     if registry.missing(method) or method.refusal(cell.call):
         return
-    # a process that compiles for many methods gives up; those that measure have one each
-    torch.compiler.reset()
     found = scores_of(measure_numerics(Job(cell=cell, phase=Pass.NUMERICS, limits=Limits(seconds=0.01))))
     assert found[ROUNDING] < 10 * tolerance(cell)
 
@@ -152,8 +149,6 @@ def test_a_method_is_its_definition_at_every_length(name: str, monkeypatch: pyte
     # to compile for one length takes as long as to measure all
     lengths = SHORT if method.tier is Tier.COMPILED else (*SHORT, *LONG)
     for N, causal in product(lengths, (True, False)):
-        # a process that compiles for many lengths gives up; those that measure have one each
-        torch.compiler.reset()
         problem = Problem(B=1 if N in LONG else 2, H=2, N=N, D=16, causal=causal)
         cells = [Cell(method=name, problem=problem, workload=w) for w in (Workload.FORWARD_BACKWARD, Workload.FORWARD)]
         # with a backward the output is looked at too

@@ -3,16 +3,15 @@
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
-import warnings
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from torch.nn.attention.flex_attention import BlockMask
 
 from attnbench.api import UP_TO_FLOAT32, Cell, Cost, Problem, Scalar, Tier, Workload
 
+from ...partial.flex import compiled
 from ..exact import ExactSoftmax
 from ..work import cost, exact_flops, refuse_parameters
 from .block_mask import block_mask
@@ -33,7 +32,7 @@ class FlexSoftmax(ExactSoftmax):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self._flex = _compiled()
+        self._flex = compiled()
         self._masks: dict[tuple[tuple[int, ...], torch.device], BlockMask] = {}
 
     @classmethod
@@ -79,12 +78,3 @@ class FlexSoftmax(ExactSoftmax):
             documents = lengths if len(lengths) > 1 else ()
             self._masks[lengths, device] = block_mask(sum(lengths), device, causal=self.causal, documents=documents)
         return self._masks[lengths, device]
-
-
-def _compiled() -> Any:  # noqa: ANN401 - torch.compile gives what it was given
-    """Compile for the one shape that it meets first; another shape compiles again."""
-    with warnings.catch_warnings():
-        # the compiler imports a part of torch that torch itself has deprecated
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import torch.utils.mkldnn
-    return torch.compile(flex_attention, dynamic=False)

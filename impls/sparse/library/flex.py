@@ -10,12 +10,13 @@ from torch import Tensor
 
 from attnbench.api import UP_TO_FLOAT32, Cell, Problem, Scalar, Tier, Workload
 
+from ...partial.flex import compiled
 from ..family import SparseAttention
 from ..patterns.factorised import Fixed, Strided
 from ..patterns.neighbours import Atrous, Local, Longformer, Window
 from ..patterns.pattern import Pattern, Shape
 from .flex_blocks import pairs_visited
-from .flex_calls import Attend, Union, attend, compiled, unions
+from .flex_calls import Attend, Union, attend, unions
 from .flex_layout import shares
 
 

@@ -3,7 +3,6 @@
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -133,15 +132,6 @@ def with_logsumexp(function: Attend, *inputs: Tensor, **rest: Any) -> tuple[Tens
         return o, aux.lse
     o, logsumexp = function(*inputs, **rest, return_lse=True)
     return o, logsumexp
-
-
-def compiled() -> Attend:
-    """Compile for the shapes that it meets first; other shapes compile again."""
-    with warnings.catch_warnings():
-        # the compiler imports a part of torch that torch itself has deprecated
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import torch.utils.mkldnn
-    return torch.compile(flex.flex_attention, dynamic=False)
 
 
 def _without_sink(o: Tensor) -> tuple[Tensor, Tensor]:
