@@ -55,7 +55,8 @@ def parameters(method: type[Attention]) -> tuple[str, ...]:
 def prospect(method: type[Attention], cell: Cell) -> Prospect:
     """Return the reason why a cell cannot run, also where its parameters are bad, or else its cost.
 
-    The cost of a model is unknown, because its attention is only a part of it. That of a backward alone is what it adds to a
+    The cost of a model is unknown, because its attention is only a part of it, and so is that of a padded batch that is yet to
+    be found, because the lengths of its rows follow from their number. That of a backward alone is what it adds to a
     forward; tokens that are verified cost as much as if they were decoded, but what all of them read is read once at least.
     """
     if cell.workload.has_whole_model and not method.grouped:
@@ -79,7 +80,7 @@ def _cost(method: type[Attention], cell: Cell) -> Cost | None:
         forward = method.cost(cell.problem, cell.params, Workload.FORWARD) if cell.workload is Workload.BACKWARD else None
     finally:
         torch.set_float32_matmul_precision(before)
-    if cost is None or cell.workload.has_model:
+    if cost is None or cell.workload.has_model or (cell.batch is Batch.LARGEST and cell.problem.padding):
         return None
     if cell.workload is Workload.BACKWARD:
         return forward and Cost(**{name: max(0.0, x - getattr(forward, name)) for name, x in cost})

@@ -88,6 +88,11 @@ def test_a_cost_is_that_of_kernels_in_the_cell_s_own_precision_of_products(workl
     assert [cost == prospect_of(cell).cost for cost in found.values()] == [True, False, False]
 
 
+def test_the_cost_of_a_padded_batch_is_unknown_until_its_rows_are_known() -> None:
+    cell = Cell(method="softmax.sdpa", problem=Problem(N=256, padding=0.5))
+    assert [prospect_of(cell.model_copy(update={"batch": each})).cost is None for each in Batch] == [False, True]
+
+
 LARGEST, GRAPH = {"batch": Batch.LARGEST}, {"clock": ClockMode.GRAPH}
 PIXELS, SPEECH = Training(task=Task.PIXELS), {"training": Training(task=Task.SPEECH)}
 NO_LATER_GRAPH = "no CUDA graph can capture the gradients of a forward outside of it; use another clock"
