@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from attnbench.schema.cell import COMPILE, PACKED, Batch, Cell, Workload
+from attnbench.schema.cell import COMPILE, PACKED, Batch, Cell, Workload, plain_name
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.errors import UsageError
 from attnbench.schema.model import TIMED, Model
@@ -69,9 +69,8 @@ class Bundles:
         # a value that is listed twice counts once
         self._axes = [*map(_once, shape), range(sum(counts)), *conditions]
         self._methods = [(m, compile_condition(m.when, frozenset(m.params)) if m.when else None) for m in suite.methods]
-        forms = product(_once(axes.packed), _once(axes.compile))
-        self._suffixes = [PACKED * packs + COMPILE * compiles for packs, compiles in forms]
-        self.most = len(self._suffixes) * sum(prod(len(values) for values in m.params.values()) for m in suite.methods)
+        self._forms = list(product(_once(axes.packed), _once(axes.compile)))
+        self.most = len(self._forms) * sum(prod(len(values) for values in m.params.values()) for m in suite.methods)
         """The most cells that one has; a `when` leaves fewer."""
 
     def __len__(self) -> int:
@@ -102,15 +101,22 @@ class Bundles:
         same |= dict(zip(_CONDITIONS, conditions, strict=True))
         found: dict[str, Cell] = {}
         for method, when in self._methods:
-            for suffix, *values in product(self._suffixes, *method.params.values()):
+            plain = plain_name(method.name)
+            own = method.name[len(plain) :]
+            for (packs, compiles), *values in product(self._forms, *method.params.values()):
                 params = dict(zip(method.params, values, strict=True))
-                cell = Cell.model_validate({"method": method.name + suffix, "params": params, **same})
+                # a form that the name asks for is not put on once more
+                name = plain + PACKED * (packs or PACKED in own) + COMPILE * (compiles or COMPILE in own)
+                cell = Cell.model_validate({"method": name, "params": params, **same})
                 if when is None or when(cell.values):
                     found.setdefault(f"{cell.method} {sorted(params.items())!r}", cell)
-        # a model that only generates needs no data
-        training = more.get("training")
-        if found and workload is Workload.TRAIN and isinstance(training, Training) and (why := training.why_not(problem)):
-            raise ValueError(why)
+        if found and isinstance(model, Model):
+            _refuse_no_hybrid("own_every", model.own_every, sizes_of(model.config).layers)
+        if found and isinstance(training := more.get("training"), Training):
+            _refuse_no_hybrid("softmax_every", training.softmax_every, training.layers)
+            # a model that only generates needs no data
+            if workload is Workload.TRAIN and (why := training.why_not(problem)):
+                raise ValueError(why)
         return list(found.values())
 
     def _workload(self, number: int) -> tuple[Workload, dict[str, object]]:
@@ -149,6 +155,12 @@ def _in_model(problem: Problem, model: Model) -> Problem:
         raise ValueError(f"{model.config} has {sizes.positions} positions, which are fewer than N={problem.N}")
     heads = {"H": sizes.heads, "kv_heads": sizes.kv_heads, "D": sizes.head_dim, "M": sizes.head_dim}
     return problem.model_copy(update=heads)
+
+
+def _refuse_no_hybrid(name: str, every: int, layers: int) -> None:
+    """Raise ValueError where one of both attentions would have no layer."""
+    if every == 1 or every > layers:
+        raise ValueError(f"with {name}={every}, {layers} layers are no hybrid; set 0, or from 2 to the number of layers")
 
 
 def _once(values: Sequence[Any]) -> Sequence[Any]:

@@ -120,6 +120,9 @@ def test_parameters_that_are_lists_are_swept_and_a_condition_filters_its_own_ent
 def test_a_cell_that_is_listed_twice_is_measured_once() -> None:
     got = cells(axes={"N": [8, 8, 16]}, methods=["m", "m", {"name": "m", "params": {"a": [1, 1]}}])
     assert [(cell.problem.N, cell.label) for cell in got] == [(8, "m"), (8, "m(a=1)"), (16, "m"), (16, "m(a=1)")]
+    # also where its name asks for what an axis puts beside it
+    both = cells(axes={"N": 8, "packed": [False, True]}, methods=["m", "m+packed", "m+compile"])
+    assert [cell.method for cell in both] == ["m", "m+packed", "m+compile", "m+packed+compile"]
 
 
 AXES: dict[str, st.SearchStrategy[object]] = {
@@ -170,6 +173,8 @@ def test_a_thousand_million_cells_are_refused_before_any_is_built() -> None:
         ({"methods": [{"name": "m", "when": "1 // (N - 8) > 1"}]}, r"^suite 's': '1 // \(N - 8\)': integer division"),
         ({"methods": [{"name": "m", "when": "N > 8"}]}, "no cell is left"),
         ({**MODEL, "axes": {"N": 9, "causal": True}, "workloads": ["train"]}, "copy repeats the first half of .*; N=9 must"),
+        ({**MODEL, "workloads": ["generate"], "training": {"softmax_every": 1}}, "4 layers are no hybrid; set 0, or from 2"),
+        ({**MODEL, "workloads": ["train"], "training": {"softmax_every": 5}}, "with softmax_every=5, 4 layers are no hybrid"),
     ],
 )
 def test_what_no_cells_can_be_made_of_is_an_error_in_words(fields: dict[str, Any], says: str) -> None:
@@ -275,6 +280,7 @@ def test_a_configuration_is_read_by_its_path_its_folder_and_its_name(tmp_path: P
         ({"axes": {"N": 2**17, "causal": True}}, "65536 positions, which are fewer than N=131072"),
         ({"axes": {"N": 64, "causal": True, "padding": 0.5}}, "without padding"),
         ({"model": None}, r"model: \{config: llama-10m\}"),
+        ({"model": {"config": "llama-10m", "own_every": 9}}, "with own_every=9, 8 layers are no hybrid"),
     ],
 )
 def test_a_model_that_cannot_be_is_refused_before_anything_runs(changes: dict[str, Any], says: str) -> None:
