@@ -24,7 +24,7 @@ from attnbench.schema.outcome import Failed, Outcome, Status
 from attnbench.version import __version__
 from attnbench.workloads.check import check, check_cells
 from attnbench.workloads.decoding import Sequence
-from attnbench.workloads.describe import version
+from attnbench.workloads.describe import version, why_not
 from attnbench.workloads.footprint import memory_of
 from attnbench.workloads.holding import WrongError
 from attnbench.workloads.prepare import prepare
@@ -258,7 +258,7 @@ def _insist_on_what_can_be_timed(cell: Cell) -> None:
 
 
 def _refusal(cell: Cell) -> tuple[Status, str] | None:
-    """Say why this cell cannot run here: no such device, a missing package, or the method's own reason."""
+    """Say why this cell cannot run here: no such device, a missing package, its workload, or the method's own reason."""
     if cell.device_kind == "cuda" and not torch.cuda.is_available():
         return Status.UNSUPPORTED, f"{cell.label}: there is no CUDA device here"
     try:
@@ -267,7 +267,7 @@ def _refusal(cell: Cell) -> tuple[Status, str] | None:
         return Status.MISSING, str(error)
     if absent := registry.missing(method):
         return Status.MISSING, registry.pip_line(cell.method, absent)
-    reason = next(filter(None, map(method.refusal, cell.calls)), None)
+    reason = why_not(cell) or next(filter(None, map(method.refusal, cell.calls)), None)
     return (Status.UNSUPPORTED, f"{cell.label}: {reason}") if reason else None
 
 

@@ -28,8 +28,11 @@ class Built:
         return getattr(type(self.attention), name)
 
     def __call__(self, *_: object) -> Attention:
-        """Return a copy, which may be moved to another device and changed."""
-        return copy.deepcopy(self.attention)
+        """Return a copy, which may be moved to another device and changed. Raises ValueError where it would not be compiled."""
+        made = copy.deepcopy(self.attention)
+        if self.attention._compiled_call_impl and not made._compiled_call_impl:
+            raise ValueError("a copy is timed, without what torch.compile made of the attention: give its name, with +compile")
+        return made
 
     def check_cell(self, cell: Cell) -> Cell:
         """Return a cell with the object's own problem, because its parameters may fit no smaller one.

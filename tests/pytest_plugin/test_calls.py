@@ -167,6 +167,8 @@ def test_a_method_that_cannot_run_here_is_skipped_with_the_reason(call: Call, mo
         call("plain:Plain", device="cuda")
     with pytest.raises(pytest.skip.Exception, match="Mine: it is not causal"):
         call(Mine, causal=True)
+    with pytest.raises(pytest.skip.Exception, match="8 new tokens leave none before them"):
+        call("tokens:Cached", workload="verify", N=4, causal=True)
 
 
 @pytest.mark.parametrize(
@@ -210,6 +212,9 @@ def test_an_object_is_timed_with_its_own_problem_and_the_weights_that_it_has(cal
     # a copy was: this one has neither gradients nor another dtype
     assert mine.weights.grad is None
     assert mine.weights.dtype is torch.float32
+    mine.compile()
+    with pytest.raises(ValueError, match=r"give its name, with \+compile"):
+        call(mine)
 
 
 @pytest.mark.parametrize(
