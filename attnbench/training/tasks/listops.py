@@ -111,8 +111,8 @@ class ListOps(TaskData):
     Nangia and Bowman 2018, arXiv:1804.06028: MIN, MAX, MED (the mean of the middle two, rounded down) and SM (the sum
     modulo 10) of 2 to 5 arguments; 10 deep at most, as in Tay et al. 2021, arXiv:2011.04006. They leave lengths
     to chance; here they are evenly distributed from N / 4 to N - 1. Operators and digits are drawn for each sequence, its
-    shape is one of 1024; held-out sequences have shapes of their own. Tokens: digits are themselves, then come the operators,
-    `]`, the query, padding.
+    shape is one of 1024; held-out sequences have shapes of another draw. Tokens: digits are themselves, then come the
+    operators, `]`, the query, padding.
     """
 
     alphabet = Alphabet(VOCABULARY)
@@ -139,7 +139,7 @@ class ListOps(TaskData):
         return filled(self.shapes, B, generator)
 
     def held_out(self, count: int) -> Batch:
-        """Return expressions of other shapes."""
+        """Return expressions of shapes that are drawn anew; of few tokens there are few, which are trained on too."""
         return filled(make_shapes(_SHAPES, self.N, _HELD_OUT_SEED), count, torch.Generator().manual_seed(_HELD_OUT_SEED))
 
 

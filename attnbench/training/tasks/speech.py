@@ -23,9 +23,9 @@ _SOFTEST, _LOUDEST, _NOISE = 0.3, 1.0, 0.1
 class Tones(TaskData):
     """Sounds of symbols, each a low tone, then a high one, and a pause, in noise and silence; symbols are 1 to `symbols`.
 
-    The form of Katharopoulos et al. 2020, arXiv:2006.16236, section 4.3 (40 channels, CTC), on sounds that are made up. A tone
-    belongs to several symbols, and no frame reaches over the silence between two: it takes both to tell a symbol. Lengths,
-    loudness and the begin are drawn.
+    The form of Katharopoulos et al. 2020, arXiv:2006.16236, section 4.3 (40 channels, CTC), on sounds that are made up. From 9
+    symbols on a tone belongs to several, and no frame reaches over the silence between two: it takes both to tell a symbol.
+    Lengths, loudness and the begin are drawn.
     """
 
     def __init__(self, N: int, symbols: int) -> None:
