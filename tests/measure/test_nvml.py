@@ -211,6 +211,13 @@ def test_a_device_that_tells_nothing_of_its_clocks_is_unknown_and_not_unthrottle
     assert state_flags([{}, {"nvml": "no driver"}]) == ()
 
 
+def test_somebody_who_comes_in_mid_run_makes_the_measurement_shared(nvml: Any) -> None:
+    nvml.processes = [(OWN, 500)]
+    before = device_state(nvml, "device")
+    nvml.processes.append((1, 900))
+    assert state_flags([before, device_state(nvml, "device")]) == ("shared",)
+
+
 @pytest.mark.cuda
 def test_a_known_gibibyte_on_a_gpu_is_seen_within_ten_percent() -> None:
     torch.ones(1, device="cuda:0")
