@@ -210,9 +210,15 @@ const labels = (data, dx, dy = 0) =>
     stroke: "var(--back)",
     strokeWidth: 4,
   });
-/** Straight pieces without a method, as far as the axes reach: a roof, a front. @param {[number, number][]} points @param {"linear" | "step-after"} [curve] */
-const outline = (points, curve = "linear") =>
-  Plot.line(points, { stroke: "currentColor", strokeWidth: 1.3, strokeOpacity: 0.7, curve, clip: true });
+/** Straight pieces without a method: a roof; or steps as far as the axes reach: a front. @param {[number, number][]} points @param {boolean} [steps] */
+const outline = (points, steps = false) =>
+  Plot.line(points, {
+    stroke: "currentColor",
+    strokeWidth: 1.3,
+    strokeOpacity: 0.7,
+    curve: steps ? "step-after" : "linear",
+    clip: steps,
+  });
 
 /** A name cut in the middle, for names differ at both ends. @param {string} text @param {number} letters */
 function cut(text, letters) {

@@ -91,7 +91,7 @@ function weighingPanel(pairs, cost, loss, width) {
       x,
       y: { title: titles[0], scale: "linear", low, high, ticks: valueTicks(low, high, loss.unit, "linear") },
       marks: [
-        outline(steps, "step-after"),
+        outline(steps, true),
         ranges(data)[1],
         dots(data.map((datum) => ({ ...datum, r: em() * 0.3 }))),
         labels(named, em() * 0.55, -em() * 0.45),
