@@ -152,7 +152,7 @@ function paintMethods() {
   const [drawn, quantity, runs] = [visible(), quantityShown(), runsShown()];
   const about =
     group.first.length < group.methods.length && view.methods === "first"
-      ? ": at first the baseline and the fastest at the longest common length"
+      ? ": at first the baseline and, where they were timed, the fastest at the longest common length"
       : "";
   part("methods-count").textContent = `Methods, ${drawn.length} of ${group.methods.length} drawn${about}`;
   for (const box of part("methods").querySelectorAll("input")) {
