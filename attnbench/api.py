@@ -184,6 +184,11 @@ class Attention(nn.Module, ABC):
         return None
 
     @classmethod
+    def prompt_cost(cls, problem: Problem, params: dict[str, Scalar]) -> Cost | None:
+        """Return the cost of attending to a prompt: that of `forward`, where `prefill` computes what that does."""
+        return cls.cost(problem, params, Workload.FORWARD)
+
+    @classmethod
     def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:  # noqa: ARG003 - others follow from the length
         """Return the tokens of the longest part of this method's structure at this length: a chunk, a window, a stride.
 

@@ -132,9 +132,7 @@ def test_every_length_of_a_process_is_compiled(name: str, monkeypatch: pytest.Mo
     assert compiler.call_count == 10
 
 
-def test_a_compiled_method_is_described_as_its_own_and_refuses_what_is_not_eager(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_compiled_method_is_described_as_its_own_and_refuses_what_is_not_eager(monkeypatch: pytest.MonkeyPatch) -> None:
     def refusal(name: str) -> str | None:
         return registry.load(name).refusal(Cell(method=name, problem=PROBLEM))
 

@@ -111,16 +111,19 @@ class _Wanted:
 
 def figure(ours: Ours, pinned: Mapping[str, Scalar], summaries: Sequence[CellSummary], known: Mapping[str, Quantity]) -> Figure:
     """Read one figure; two sides are paired by replicate number, as they were measured in turns. Raises NoFigureError."""
-    of = _read(ours.metric, _Wanted(ours.of, ours.workload, pinned), summaries, known)
-    other = ours.over or ours.less
+    wanted, other = _Wanted(ours.of, ours.workload, pinned), ours.over or ours.less
+    of = _read(ours.metric, wanted, summaries, known)
     if other is None:
+        _refuse_unlike(_cells(wanted, summaries))
         value, interval = _mean(list(of.values.values()), by_factors=of.by_factors)
         interval = None if of.exact else of.interval or interval
         return Figure(value, interval, len(of.values), Kind.ALONE, ours.metric, of.unit, of.exact, of.about)
     # a name of the grid counts for the other side only where its method has such a parameter; axes always count
     has = NAMES.union(*(s.cell.params for s in summaries if _is_of(s, other, ours.workload)))
     shared = {name: value for name, value in pinned.items() if name in has}
-    against = _read(ours.metric, _Wanted(other, ours.workload, shared), summaries, known)
+    beside = _Wanted(other, ours.workload, shared)
+    against = _read(ours.metric, beside, summaries, known)
+    _refuse_unlike([*_cells(wanted, summaries), *_cells(beside, summaries)])
     kind = Kind.RATIO if ours.over else Kind.DIFFERENCE
     if kind is Kind.RATIO and any(value <= 0 for side in (of, against) for value in side.values.values()):
         raise NoFigureError(Lack.UNCLEAR, f"a {ours.metric} of 0 or less has no ratio to anything")
@@ -139,6 +142,12 @@ def figure(ours: Ours, pinned: Mapping[str, Scalar], summaries: Sequence[CellSum
     about = of.about if of.about == against.about else "; ".join(filter(None, (of.about, f"the other: {against.about}")))
     unit = "×" if kind is Kind.RATIO else of.unit
     return Figure(value, None if exact else interval, len(pairs), kind, ours.metric, unit, exact, about)
+
+
+def _refuse_unlike(cells: Sequence[CellSummary]) -> None:
+    """Raise NoFigureError where these cells were measured on unlike devices, as parts of a run may be."""
+    if len({summary.environment for summary in cells if summary.ok}) > 1:
+        raise NoFigureError(Lack.UNCLEAR, "its cells were measured on unlike devices")
 
 
 def _mean(values: Sequence[float], *, by_factors: bool) -> tuple[float, Interval | None]:

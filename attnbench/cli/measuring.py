@@ -260,9 +260,7 @@ def bundle(
     ] = [],  # noqa: B006
 ) -> None:
     """Fill a folder that can be carried to a GPU without a network: this checkout, and wheels for that machine's Python."""
-    from attnbench.library.bundle import ALSO
-
-    print(attnbench.bundle(to, python=python, platform=platform, also=(*ALSO, *also)))
+    print(attnbench.bundle(to, python=python, platform=platform, also=also))
 
 
 suites = typer.Typer()

@@ -117,7 +117,7 @@ def plot(  # noqa: PLR0913, PLR0917 - one parameter an option
         list[str],
         typer.Option(
             help="scaling, memory, pareto, roofline, crossover, decode, ratio, fidelity, numerics, curves, drawings, "
-            "memory_against_time, or any figure of docs/data.md; default: all. May be repeated."
+            "memory_against_time, or any figure of docs/data.md; default: all that are named here. May be repeated."
         ),
     ] = [],  # noqa: B006 - typer copies it
     style: Annotated[str, typer.Option(help="paper, talk or web.")] = "paper",

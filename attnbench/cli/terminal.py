@@ -200,13 +200,13 @@ def write_out(out: Path, content: bytes, option: str = "out") -> None:
 
 
 def write_below(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files by name into a folder, which is made where there is none, and say which. Raises ArgumentError."""
+    """Write files by name into a folder, which is made where there is none, and say which. Raises UsageError."""
     for name, content in files.items():
         try:
             folder.mkdir(parents=True, exist_ok=True)
             file = write_within(folder, name, content)
         except OSError as error:
-            raise ArgumentError("out", error.filename, f"it cannot be written: {error.strerror}") from None
+            raise UsageError(f"{error.filename} cannot be written: {error.strerror}") from None
         print(file)
 
 

@@ -17,11 +17,10 @@ from attnbench.analyze.sections import Section
 from attnbench.analyze.statistics import ENOUGH, Estimate
 from attnbench.library.answers import Answer
 from attnbench.library.reading import runs_below
-from attnbench.library.runs import Run, RunLike, read
+from attnbench.library.runs import Run, RunLike
 from attnbench.measure import environment
 from attnbench.report.conditions import replication, shapes, short_machine
 from attnbench.report.findings import Findings
-from attnbench.report.site.runs import Kind, kind_of
 from attnbench.report.text.names import one_line
 from attnbench.report.text.numbers import heading, shown, written
 from attnbench.report.text.statuses import counted, short
@@ -145,7 +144,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
     one_of(_COSTS, by, "by")
     wishes = [*_wishes(min, "min", at_least=True), *_wishes(max, "max", at_least=False)]
     told = reporter or Reporter()
-    sources = [each for run in runs or ("results",) for each in ([run] if isinstance(run, Run) else _stored(run, told))]
+    sources = [each for run in runs or ("results",) for each in runs_below(run, told, lambda _: True)]
     places = [
         _Place(run.findings, section, run.path)
         for run in sources
@@ -167,12 +166,6 @@ def advise(  # noqa: PLR0913 - one parameter an option
     place = sorted(there, key=lambda place: place.rank(wanted))[-1]
     question = _Question(wanted, limit, by, {wish: _recorded(wish, sources) for wish in wishes})
     return _answer(question, place, len(there) - 1, measure)
-
-
-def _stored(run: Path | str, told: Reporter) -> Iterator[Run]:
-    for folder in runs_below([Path(run)], told):
-        if kind_of(folder.info()) is Kind.RUN:
-            yield read(folder.path)
 
 
 def _wishes(given: Sequence[str], argument: str, *, at_least: bool) -> Iterator[_Wish]:

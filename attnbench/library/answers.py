@@ -75,10 +75,13 @@ class Answer:
         return csv_text(row for table in self.tables for row in (table.headers, *table.rows))
 
     def frame(self) -> "pd.DataFrame":
-        """The CSV as a data frame."""
+        """The CSV as a data frame; of a run's tables, whose columns differ, with the title of each in `table`."""
         import pandas as pd
 
-        return pd.read_csv(io.StringIO(self.csv()))
+        if self.own_csv:
+            return pd.read_csv(io.StringIO(self.own_csv()))
+        each = (pd.read_csv(io.StringIO(csv_text((t.headers, *t.rows)))).assign(table=t.title) for t in self.tables)
+        return pd.concat(each, ignore_index=True) if self.tables else pd.DataFrame()
 
     def form(self, name: str) -> bytes:
         """The content of a file whose name ends so: md, tex, csv, html, or a picture. Raises KeyError."""

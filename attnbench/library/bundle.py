@@ -70,17 +70,17 @@ class Bundle:
 
 
 def bundle(
-    to: str | Path, *, python: str = "3.12", platform: str = "manylinux_2_28_x86_64", also: Sequence[str] = ALSO
+    to: str | Path, *, python: str = "3.12", platform: str = "manylinux_2_28_x86_64", also: Sequence[str] = ()
 ) -> Bundle:
     """Fill a new folder with this checkout and with wheels for another machine's Python, which needs no network then.
 
     Versions are those that are installed here, where they are; what torch brings for its driver is left out. `also` are
-    requirements as pip takes them. Raises UsageError where this is no checkout, or where a package has no wheel.
+    further requirements, as pip takes them. Raises UsageError where this is no checkout, or where a package has no wheel.
     """
     if not re.fullmatch(r"3\.\d{1,2}", python):
         raise ArgumentError("python", python, "must be a version as 3.12")
     try:
-        wanted = [Requirement(each) for each in also]
+        wanted = [Requirement(each) for each in (*ALSO, *also)]
     except InvalidRequirement as error:
         raise ArgumentError("also", " ".join(also), f"pip takes no such requirement: {error}") from None
     folder = Path(to).absolute()

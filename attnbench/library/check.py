@@ -72,7 +72,7 @@ def check(
 
     Raises UsageError, ScoutError, LaneTakenError.
     """
-    asked, params = How.of(how, "check", method), param or {}
+    asked, params = How.of(how, "check", method, without=("impl", "replicates")), param or {}
     name = address(method) if isinstance(method, type) else method
     if not is_method(name):
         raise UsageError(registry.no_method(name))

@@ -64,7 +64,7 @@ def maxlen(
     if isinstance(first, str | Path) and Path(first).is_dir() and str(first) not in shipped():
         folder = RunFolder(Path(first))
     if folder is None:
-        with Scene(How.of(how, "maxlen", *what)) as scene:
+        with Scene(How.of(how, "maxlen", *what, without=("replicates",))) as scene:
             loaded, suite, wanted = _asked(what, method, scene.how)  # type: ignore[arg-type]
             folder = _searched(loaded, for_limits(suite, batch=batch), wanted, memory, limit, scene)
     else:

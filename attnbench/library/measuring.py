@@ -182,6 +182,13 @@ def _go_on(asked: SuiteLike | None, path: Path, shard: Shard | None, scene: Scen
     if shard is not None:
         if next(folder.own_records(), None) is not None:
             raise ArgumentError("shard", shard, f"{path} has records of the whole run, and goes on without a shard")
+        shares = {part.part: part.own() for part in folder.parts()}
+        same = shares.pop(shard.number, None)
+        taken = {cell.key for share in shares.values() for cell in share.cells} & {cell.key for cell in cells}
+        if taken or (same is not None and same.shard != str(shard)):
+            raise ArgumentError(
+                "shard", shard, f"{path} was shared out otherwise; go on with its own shares, or without a shard"
+            )
         folder = RunFolder(path, shard.number)
         info = folder.own() if folder.begun else present
     elif not info.environment_digest:

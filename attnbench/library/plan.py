@@ -168,7 +168,8 @@ class Plan:
 
         def row(planned: PlannedCell) -> dict[str, object]:
             cell, p = planned.cell, planned.cell.problem
-            own = {"method": cell.label, "workload": cell.workload.value, "N": p.N, "B": p.B, "causal": p.causal}
+            own: dict[str, object] = {"method": cell.label, "workload": cell.workload.value, "N": p.N, "causal": p.causal}
+            own |= {"B": None if cell.batch is Batch.LARGEST else p.B, "cell": cell.key}
             return {**own, "dtype": p.dtype.value, "least_s_per_call": planned.seconds, "note": planned.note}
 
         return pd.DataFrame(map(row, self.cells))

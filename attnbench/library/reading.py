@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
@@ -15,6 +15,7 @@ from attnbench.library.maxlen import limits_of
 from attnbench.library.runs import Run, RunLike, other_than_run, read
 from attnbench.report.exports.exchange import Export, ExportError, Place, Source
 from attnbench.report.exports.formats import FORMATS, Format
+from attnbench.report.exports.parquet import RECORDS
 from attnbench.report.questions.published.page import Shown, published_page
 from attnbench.report.site.runs import Kind, kind_of
 from attnbench.report.text.models import layers_of
@@ -22,6 +23,7 @@ from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.history import Entry
+from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Suite
 from attnbench.session.asked import one_of, pick_one, share
 from attnbench.session.reporter import Reporter
@@ -58,6 +60,12 @@ def export(*runs: RunLike, to: str, out: str | Path | None = None) -> Export:
         several = ", ".join(name for name, each in FORMATS.items() if each.many)
         raise ArgumentError("to", to, f"it holds one run, and {len(runs)} are named; several can be in: {several}")
     found = [read(run) for run in runs]
+    first = found[0].path
+    place = Path(out or first / form.file)
+    if form.file == RECORDS and found[0].folder.parts() and place.resolve() == (first / RECORDS).resolve():
+        raise ArgumentError(
+            "out", place, "the records of this run lie there in parts, and would count twice; name another file"
+        )
     known: dict[str, Path] = {}
     for run in found:
         if (identity := run.info.id) in known:
@@ -66,7 +74,7 @@ def export(*runs: RunLike, to: str, out: str | Path | None = None) -> Export:
     sources = [Source(run.findings, list(run.records()) if form.raw else ()) for run in found]
     try:
         made = form.make(sources)
-        return form.settle(made, _place(Path(out or found[0].path / form.file), made)) if form.settle else made
+        return form.settle(made, _place(place, made)) if form.settle else made
     except ExportError as error:
         raise ArgumentError("to", to, str(error)) from None
 
@@ -117,20 +125,17 @@ def _counting(told: Reporter, what: str) -> Callable[[int, int], None]:
     return say
 
 
-def published(*runs: str | Path, reporter: Reporter | None = None) -> str:
+def published(*runs: RunLike, reporter: Reporter | None = None) -> str:
     """A page of Markdown with the figures that others printed, and what a run of each suite measured beside them.
 
     Of several runs of a suite the newest counts that has all cells of the suite as it ships; where none has, that with the most
     cells. Runs may also be folders of runs. The reporter is told what could not be read. Raises UsageError, StoreError.
     """
-    # to read all suites takes most of a second; a folder that is none is told at once
-    folders = list(runs_below(map(Path, runs), reporter or Reporter()))
     suites = {suite.name: suite for name in shipped() if (suite := load(name).suite).published}
     found: dict[str, list[Run]] = {name: [] for name in suites}
-    for folder in folders:
-        info = folder.info()
-        if info.suite.name in found and kind_of(info) is Kind.RUN:
-            found[info.suite.name].append(read(folder.path))
+    for each in runs:
+        for run in runs_below(each, reporter or Reporter(), lambda info: info.suite.name in found):
+            found.get(run.info.suite.name, []).append(run)
     chosen = {name: sorted(of, key=partial(_rank, suites[name]))[-1] for name, of in found.items() if of}
     return published_page([Shown(suite, chosen[name].findings if name in chosen else None) for name, suite in suites.items()])
 
@@ -146,27 +151,36 @@ def _rank(suite: Suite, run: Run) -> tuple[bool, int, str, str]:
     return is_whole, 0 if is_whole else len(ran), run.info.started, run.info.id
 
 
-def runs_below(roots: Iterable[Path], told: Reporter) -> Iterator[RunFolder]:
-    """Every run at or below these folders; what cannot be read is said, and is an error where nothing else is."""
+def runs_below(where: RunLike, told: Reporter, wanted: Callable[[RunInfo], bool]) -> Iterator[Run]:
+    """A run, or every run of a suite that is wanted at or below a folder; what cannot be read is said.
+
+    Raises UsageError where nothing can be read.
+    """
+    if isinstance(where, Run):
+        yield where
+        return
 
     def left_out(path: object, why: object) -> None:
         told.say(one_line(f"left out: {path}: {why}"))
 
-    for root in roots:
-        if not root.is_dir():
-            raise UsageError(f"{root}: no such folder; name run folders, or a folder of them, as results")
-        readable = False
-        for path in find_runs(root, lambda error: left_out(error.filename, error.strerror or "cannot be read")):
-            folder = RunFolder(path)
-            try:
-                folder.info()
-            except StoreError as error:
-                left_out(path, error)
-                continue
-            readable = True
-            yield folder
-        if not readable:
-            raise UsageError(f"{root} holds no run that can be read; name run folders, or a folder of them, as results")
+    root = Path(where)
+    if not root.is_dir():
+        raise UsageError(f"{root}: no such folder; name run folders, or a folder of them, as results")
+    readable = False
+    for path in find_runs(root, lambda error: left_out(error.filename, error.strerror or "cannot be read")):
+        run = Run(RunFolder(path))
+        try:
+            is_wanted = kind_of(run.info) is Kind.RUN and wanted(run.info)
+            if is_wanted:
+                _ = run.findings
+        except StoreError as error:
+            left_out(path, error)
+            continue
+        readable = True
+        if is_wanted:
+            yield run
+    if not readable:
+        raise UsageError(f"{root} holds no run that can be read; name run folders, or a folder of them, as results")
 
 
 def record(  # noqa: PLR0913 - one parameter an option
@@ -221,16 +235,14 @@ def record(  # noqa: PLR0913 - one parameter an option
         raise ArgumentError("out", out, str(error.strerror)) from None
 
 
-def add_to_history(*runs: str | Path, to: str) -> list[str]:
+def add_to_history(*runs: RunLike, to: str | Path) -> list[str]:
     """Copy whole runs into a history, a folder or a URL; their places there.
 
     All are looked at before the first is copied, and nothing there is ever overwritten. Raises UsageError, StoreError.
     """
     history = open_history(to)
     places: dict[str, Path] = {}
-    for run in map(Path, runs):
-        folder = RunFolder(run)
-        info = folder.info()
+    for run, folder, info in ((each.path, each.folder, each.info) for each in map(read, runs)):
         if lacking := lacks(info, folder.read()):
             on = other_than_run(run, info) or f"measure the rest with: attnbench run --resume {shlex.quote(str(run))}"
             raise UsageError(f"{run} is not whole: {'; '.join(lacking)}; {on}")
@@ -245,12 +257,12 @@ def add_to_history(*runs: str | Path, to: str) -> list[str]:
     return list(places)
 
 
-def history(address: str, *, reporter: Reporter | None = None) -> list[Entry]:
+def history(address: str | Path, *, reporter: Reporter | None = None) -> list[Entry]:
     """The runs of a history, the oldest first; one that cannot be read says why. Raises UsageError, StoreError."""
     return _look(address, lambda *_: False, TIME, reporter).entries
 
 
-def _look(address: str, wanted: Wanted, quantity: str, reporter: Reporter | None) -> Found:
+def _look(address: str | Path, wanted: Wanted, quantity: str, reporter: Reporter | None) -> Found:
     told = reporter or Reporter()
     found = look_up(open_history(address), points, wanted, quantity, _counting(told, "new runs"))
     told.stop()
@@ -260,7 +272,7 @@ def _look(address: str, wanted: Wanted, quantity: str, reporter: Reporter | None
 
 
 def trend(
-    address: str,
+    address: str | Path,
     *,
     suite: str | None = None,
     method: str | None = None,

@@ -9,7 +9,7 @@ from attnbench.library.measuring import run as measure
 from attnbench.library.runs import Run, RunLike, read
 from attnbench.report.questions.comparison.judgement import judge_runs
 from attnbench.session.asked import cells_meant, share
-from attnbench.session.scene import Measuring
+from attnbench.session.scene import How, Measuring
 
 
 def rerun(run: RunLike, cell: str, *, margin: float | str = "5%", **how: Unpack[Measuring]) -> tuple[Run, Comparison]:
@@ -19,6 +19,7 @@ def rerun(run: RunLike, cell: str, *, margin: float | str = "5%", **how: Unpack[
     `linear.chunked(chunk=64)`, all of whose cells are measured. Raises ArgumentError where no cell is meant or several keys
     begin so, and what `run` raises.
     """
+    How.of(how, "rerun", without=("impl", "device"))
     reach, then = share(margin, "margin"), read(run)
     chosen = cells_meant(then.info.cells, cell)
     made = measure(then.info.suite, cells=lambda _: chosen, **how)

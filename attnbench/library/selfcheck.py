@@ -65,7 +65,7 @@ def selfcheck(  # noqa: PLR0913 - one parameter an option
     `resume` goes on with a folder that was interrupted, and only reports one that is whole, on any machine.
     Raises UsageError, ScoutError, StoreError, LaneTakenError.
     """
-    reach, asked = share(margin, "margin") if margin is not None else None, How.of(how, "selfcheck")
+    reach, asked = share(margin, "margin") if margin is not None else None, How.of(how, "selfcheck", without=("impl",))
     if resume is None:
         injected = share(inject, "inject") if inject is not None else 0.0
         name, verdicts, replicates = method or "softmax.sdpa", verdicts or 200, asked.replicates or 10

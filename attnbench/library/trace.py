@@ -60,7 +60,7 @@ def trace(run: RunLike, cell: str, *, out: str | Path | None = "trace.json", **h
     GPU the call is marked by cudaProfilerStart and Stop. Raises ArgumentError, ScoutError, OSError; AttnbenchError where the
     call fails.
     """
-    asked, then = How.of(how, "trace", cell), read(run)
+    asked, then = How.of(how, "trace", cell, without=("impl", "device", "replicates")), read(run)
     if out is None:
         # a GPU's profilers follow programs that are started, and no forks of a warm process
         asked = replace(asked, fresh=True)

@@ -29,7 +29,7 @@ from attnbench.store.scratch import scratch
 
 _READY = 180.0
 """Seconds in which an actor has to begin."""
-_LEFT_OUT = [".git", ".venv", "venv", "results", "__pycache__", "*.jsonl", "*.gz"]
+_LEFT_OUT = [".git", ".venv", "venv", "results", "__pycache__", "records*.jsonl*"]
 """What the nodes need not have of the folder that a run is started in."""
 
 

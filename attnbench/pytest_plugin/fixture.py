@@ -152,6 +152,8 @@ class AttentionBenchmark:
         try:
             if words := before.changed(ProcessState.read()):
                 raise WrongError(words, Status.UNFAIR)
+            if "late" in clock.flags:
+                raise WrongError("the GPU went on computing after its call was over, on another stream", Status.UNFAIR)
             proof = Proof(setting, clock, call, witness, list(self._samples()), over - begin, over, job.seed + 1)
             proof.make()
         except WrongError as error:

@@ -166,6 +166,9 @@ NEW_TOKENS = 8
 """The tokens that are verified at once where a suite does not say."""
 
 
+_HOW = {"workload", "batch", "inputs", "recording", "scale", "allocator", "matmul_precision", "clock", "new_tokens"}
+
+
 class Cell(Noun):
     """One method, with its parameters, on one problem, under stated conditions."""
 
@@ -188,6 +191,9 @@ class Cell(Noun):
     def canonical(self) -> dict[str, Any]:
         """Return the fields as JSON data without defaults, so that a field added later changes no old key."""
         data = self.model_dump(mode="json", exclude_defaults=True, exclude={"problem"})
+        if ":" in self.device:
+            # like GPUs of a machine count as one; unlike ones are told by the environment
+            data["device"] = "cuda:0"
         return {**data, "problem": self.problem.canonical()}
 
     @property
@@ -222,11 +228,11 @@ class Cell(Noun):
     @property
     def values(self) -> dict[str, Scalar]:
         """The names that a `when` condition can use, with their values."""
-        about = {"workload": self.workload.value, "device": self.device_kind, "batch": self.batch.value}
-        how = {"inputs": self.inputs.value, "scale": self.scale, "new_tokens": self.new_tokens}
+        how = self.model_dump(mode="json", include=_HOW)
+        about = {"device": self.device_kind, "packed": PACKED in self.method, "compile": COMPILE in self.method}
         models = [each.model_dump(mode="json") for each in (self.training, self.model) if each]
         model = {name: value for each in models for name, value in each.items()}
-        return {**self.problem.model_dump(mode="json"), **about, **how, **model, **self.params}
+        return {**self.problem.model_dump(mode="json"), **how, **about, **model, **self.params}
 
     @property
     def label(self) -> str:

@@ -289,7 +289,7 @@ class Suite(Noun):
     seed: int = Field(default=0, ge=0, lt=2**31, description="of inputs, of the methods' own choices and of the order")
     training: TrainingAxes | None = Field(default=None, description="the model, for the workloads train and generate")
     model: ModelAxes | None = Field(
-        default=None, description="the whole model, for model_prefill, model_decode and model_train: its config says its heads"
+        default=None, description="the whole model of the workloads model_…: its config says its heads"
     )
     on: dict[Literal["cpu", "cuda"], Override] = Field(default_factory=dict, description="what differs on one kind of device")
     report: ReportSpec = Field(default=ReportSpec(), description="tables and plots that are made at the end")

@@ -61,8 +61,13 @@ class How:
     """The command that measures the same; stands in run.json, and in the lock for which others wait."""
 
     @classmethod
-    def of(cls, given: Measuring, *command: object) -> Self:
-        """Take the arguments as a caller gives them; without a typed command, its words are those of the call."""
+    def of(cls, given: Measuring, *command: object, without: Sequence[str] = ()) -> Self:
+        """Take the arguments as a caller gives them; without a typed command, its words are those of the call.
+
+        Raises UsageError where one is given that the call goes `without`: what is measured then says it by itself.
+        """
+        if refused := ", ".join(name for name in without if given.get(name)):
+            raise UsageError(f"{command[0]} takes no {refused}; what it measures says that by itself")
         words = " ".join(str(word) for word in command if isinstance(word, str | Path))
         typed = given["reporter"].command if "reporter" in given else ""
         return cls(**given, command=typed or f"attnbench {words} (from Python)")

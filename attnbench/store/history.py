@@ -70,11 +70,12 @@ class History(ABC):
         self.take(run, place)
 
 
-def open_history(address: str) -> History:
+def open_history(address: str | Path) -> History:
     """Open the history at a path or a URL.
 
     Raises HistoryError where the protocol of a URL is unknown or needs another package, and StoreError where it fails.
     """
+    address = str(address)
     protocol, is_url, _ = address.partition("://")
     if not is_url:
         return LocalHistory(Path(address))

@@ -57,7 +57,8 @@ def prospect(method: type[Attention], cell: Cell) -> Prospect:
 
     The cost of a model is unknown, because its attention is only a part of it, and so is that of a padded batch that is yet to
     be found, because the lengths of its rows follow from their number. That of a backward alone is what it adds to a
-    forward; tokens that are verified cost as much as if they were decoded, but what all of them read is read once at least.
+    forward; tokens that are verified cost as much as if they were decoded, but what all of them read is read once at least,
+    and a method that keeps no state attends from all tokens once.
     """
     if cell.workload.has_whole_model and not method.grouped:
         # a model repeats its keys and values for a method that takes no groups
@@ -76,7 +77,10 @@ def _cost(method: type[Attention], cell: Cell) -> Cost | None:
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(cell.matmul_precision.value)
     try:
-        cost = method.cost(cell.problem, cell.params, cell.call.workload)
+        if cell.workload is Workload.PREFILL:
+            cost = method.prompt_cost(cell.problem, cell.params)
+        else:
+            cost = method.cost(cell.problem, cell.params, cell.call.workload)
         forward = method.cost(cell.problem, cell.params, Workload.FORWARD) if cell.workload is Workload.BACKWARD else None
     finally:
         torch.set_float32_matmul_precision(before)
@@ -85,7 +89,8 @@ def _cost(method: type[Attention], cell: Cell) -> Cost | None:
     if cell.workload is Workload.BACKWARD:
         return forward and Cost(**{name: max(0.0, x - getattr(forward, name)) for name, x in cost})
     if cell.workload is Workload.VERIFY:
-        return Cost(**{name: x * (1 if name == "traffic_bytes" else cell.new_tokens) for name, x in cost})
+        once = {"traffic_bytes", *(("exact_flops", "executed_flops") if method.recomputes else ())}
+        return Cost(**{name: x * (1 if name in once else cell.new_tokens) for name, x in cost})
     return cost
 
 

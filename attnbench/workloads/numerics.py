@@ -109,7 +109,7 @@ def _of_steps(setting: Setting, o: Tensor, choices: Tensor | None) -> dict[str, 
     if setting.method.refusal(decoding) is not None:
         return {}
     inputs, N = tuple(x.detach() for x in setting.inputs), setting.cell.problem.N
-    start = max(0, N - _STEPS)
+    start = max(N // 2, N - _STEPS)
     _, state = prefill(setting.method, cut(inputs, start), N, share(choices, start))
     outputs = []
     for t in range(start, N):

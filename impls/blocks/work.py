@@ -43,12 +43,12 @@ class Pairs:
 
     @property
     def candidates(self) -> int:
-        """Count the blocks before each query's own one."""
-        return int((self.tokens // self.choice.block).sum())
+        """Count the blocks before each query's own one, which it chooses from; 0 where only the own one is attended."""
+        return int((self.tokens // self.choice.block).sum()) if self.choice.count else 0
 
     @property
     def earlier(self) -> int:
-        """Count the keys of the blocks before each query's own one."""
+        """Count the keys of those blocks."""
         return self.candidates * self.choice.block
 
     @property

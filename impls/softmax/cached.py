@@ -8,7 +8,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from attnbench.api import Problem, State
+from attnbench.api import Cost, Problem, Scalar, State
 
 from ..partial.cache import KvCache
 from .exact import ExactSoftmax
@@ -27,6 +27,15 @@ class CachedSoftmax(ExactSoftmax):
     @abstractmethod
     def keeps_scores(cls, problem: Problem) -> bool:
         """Say whether all N × N scores are in memory at once."""
+
+    @classmethod
+    def prompt_cost(cls, problem: Problem, params: dict[str, Scalar]) -> Cost | None:
+        """Count, where scores are kept, the keys that come before the last of the queries which are attended at a time."""
+        cost, N = super().prompt_cost(problem, params), problem.N
+        if cost is None or not cls.keeps_scores(problem):
+            return cost
+        pairs = sum((min(a + _PROMPT_ROWS, N) - a) * min(a + _PROMPT_ROWS, N) for a in range(0, N, _PROMPT_ROWS))
+        return cost.model_copy(update={"executed_flops": cost.executed_flops * pairs / N**2})
 
     @abstractmethod
     def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:

@@ -215,6 +215,7 @@ MASKS = [timed("a", 1.0, N=N, problem={"causal": causal}) for N in (512, 1024, 2
 ZERO = [scored("a", "loss", 1.0), scored("b", "loss", 0.0)]
 MISSING, PLANNED = failed("b", Status.MISSING.value, "pip install b"), failed("b", NOT_RUN, "no record of this cell yet")
 OTHER = CellSummary(B.cell, OK, medians={9: 2.0})
+ELSEWHERE = CellSummary(B.cell, OK, medians={0: 1.0}, environments=("another",))
 
 
 @pytest.mark.parametrize(
@@ -226,6 +227,7 @@ OTHER = CellSummary(B.cell, OK, medians={9: 2.0})
         ({"ours": RATIO, "reproduced": BAND, **GPU}, [A, MISSING], Finding.NOT_RUN, "b at N=512: missing: pip install b"),
         ({"ours": RATIO, "reproduced": BAND}, [A, PLANNED], Finding.NOT_RUN, "b at N=512: no record of this cell yet"),
         ({"ours": RATIO}, [A, OTHER], Finding.CANNOT_TELL, "no replicate has numbers of both sides"),
+        ({"ours": RATIO}, [A, ELSEWHERE], Finding.CANNOT_TELL, "its cells were measured on unlike devices"),
         ({"ours": MEMORY}, [A, B], Finding.NOT_RUN, "no memory was read in this run"),
         ({"ours": GROWTH}, SHORT, Finding.NOT_RUN, FEW),
         ({"ours": ours("memory_growth", "a"), "reproduced": BAND}, SHORT, Finding.CANNOT_TELL, FEW),

@@ -85,10 +85,11 @@ def test_a_page_is_of_what_can_be_read(write: Stored, run: Run, tmp_path: Path, 
     write("good", 1)
     (tmp_path / "runs/bad").mkdir()
     (tmp_path / "runs/bad/run.json").write_text("{")
+    (write("cut", 2) / "records.jsonl").rename(tmp_path / "runs/cut/records.jsonl.gz")
     out = tmp_path / "new/page.md"
     done = run("published", str(tmp_path / "runs"), "--out", str(out))
     assert (done.returncode, done.stdout) == (0, f"{out}\n")
-    assert "left out: " in done.stderr
+    assert done.stderr.count("left out: ") == 2
     page = out.read_text(encoding="utf-8")
     assert page.startswith("# Published and reproduced\n")
     assert "run 20260101-030405-abcdef." in page

@@ -187,11 +187,11 @@ def test_an_interrupted_run_saves_says_how_to_go_on_and_can(
 
 @pytest.mark.slow
 def test_a_second_run_is_refused_and_names_the_first(start: Start, attnbench: Run, only_run: Find, suite: Write) -> None:
-    process = start("run", suite(BRIEF))
+    # there is enough to do that others can look meanwhile
+    process = start("run", suite(BRIEF.replace("replicates: 1", "replicates: 9")))
     wait_for_records(only_run, 1)
     done = attnbench("run", "--resume", str(only_run()))
-    assert done.returncode == 2
-    assert f"process {process.pid} on" in done.stderr
+    assert (done.returncode, f"process {process.pid} on" in done.stderr) == (2, True)
     process.kill()
     process.communicate()
     again = fine(attnbench("run", "--resume", str(only_run())))

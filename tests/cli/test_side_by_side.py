@@ -111,8 +111,7 @@ def test_parts_of_one_folder_are_measured_by_processes_of_their_own(
     wait_for_records(lambda: begun, 2)
     for words in (("--shard", "1/2"), ()):
         done = run("run", "--resume", begun, *words)
-        assert done.returncode == 2
-        assert f"is being written by process {killed.pid}" in done.stderr
+        assert (done.returncode, f"is being written by process {killed.pid}" in done.stderr) == (2, True)
     killed.kill()
     killed.communicate()
     assert no_orphans()
@@ -123,6 +122,9 @@ def test_parts_of_one_folder_are_measured_by_processes_of_their_own(
     records = read(begun)
     assert statuses(records) == WHOLE
     assert set(without_checks(records).values()) == {1}
+    other, twice = run("run", "--resume", begun, "--shard", "2/3"), run("export", begun, "--to", "parquet-records")
+    assert (other.returncode, "was shared out otherwise" in other.stderr) == (2, True)
+    assert (twice.returncode, "and would count twice" in twice.stderr) == (2, True)
     # who goes on with the whole finds nothing left to do
     fine(attnbench("run", "--resume", str(begun)))
     assert read(begun) == records

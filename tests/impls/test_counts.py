@@ -68,6 +68,10 @@ COUNTED = [
     row("softmax.path", BOTH, executed=3.5 * 384 * 385 * 128 + 4 * PATH + 2 * 2 * 128**3, N=384, **ONE, **SEQ),
     # a step reflects the keys of each head of k and v
     row("softmax.path", STEP, exact=2 * 8 * 1024 * 128 + 2 * 1023 * 4 * 64, H=8, kv_heads=2, B=1, **SEQ),
+    # kept in float32, all keys are written again; sums of log gates in float64
+    row("softmax.path", STEP, traffic=2 * 1284 + 8 * (1024 * 128 + 1023 * 64), H=8, kv_heads=2, B=1, dtype="float16", **SEQ),
+    row("softmax.fox", STEP, traffic=4 * (1152 + 1024 * 128 + 8) + 8 * 8 * 1024, H=8, kv_heads=1, B=1, **SEQ),
+    row("softmax.mla", STEP, traffic=4 * (4 * (128 + 256 * (43 + 64)) + 277 * 1025), B=1, **SEQ),
     # D = 64, W = 72, L = 64: scores and values within a chunk, then the state read and written
     row("linear.chunked", executed=2 * TOKENS * (64 * (64 + 72) + 2 * 64 * 72), **SEQ),
     row("linear.chunked", executed=2 * (SQUARES * (64 + 72) + 100 * 2 * 64 * 72), **SHORT),
@@ -89,6 +93,8 @@ COUNTED = [
     row("delta.deltanet", exact=100 * 3 * 1024, traffic=400 * (32 + 32 + 16 + 16 + 1), **WIDE),
     # K Kᵀ and Q Kᵀ; both sides of the triangular system; the sums over pairs; W S, Kᵀ U and Q S; its inverse
     row("delta.deltanet", executed=SQUARES * (2 * 2 * 32 + 2 * 48 + 2 * 16) + 100 * 3 * 2 * 32 * 16 + CUBES * 2 / 3, **WIDE),
+    # a step reads where its mini-batch began, too
+    row("delta.ttt_linear", STEP, traffic=4 * 4 * (256 + 1 + 3 * 65 * 64), B=1, **SEQ),
     # two writes a token: a second key and value, two strengths and a decay; K Kᵀ of 2 L
     row("delta.gated_deltaproduct", exact=100 * 5 * 1024, traffic=400 * (3 * 32 + 3 * 16 + 2 + 1), **WIDE),
     row(
@@ -141,6 +147,7 @@ COUNTED = [
     row("sparse.window", STEP, exact=2 * 32 * 12, executed=2 * 32 * 16, params={"window": 32}, N=96, D=8, M=4, **ONE, **SEQ),
     # 64 blocks, of which 16 and the 15 places after the last one are listed
     row("sparse.qsa", STEP, executed=2 * (2 * 2 * 32 * 64 + 4 * 2 * 128 * (256 + 15)), **SEQ),
+    row("blocks.moba", exact=2 * 8 * 4 * 256 * 257 / 2 * 128, params={"topk": 1}, **SEQ),
     # the own block alone needs no scores, and no index keys from the cache
     row("blocks.msa", exact=2 * 8 * 128 * 8 * 128 * 129 / 2, executed=8 * 4 * 64 * 8 * 32 * 320, params=OWN, **SEQ),
     row("blocks.msa", STEP, exact=2 * 8 * 128 * 128, traffic=4 * (2048 + 2 * 64 * 5 + 8 * 128 * 128), params=OWN, **SEQ),

@@ -228,6 +228,10 @@ def test_what_goes_wrong_is_one_hierarchy_and_never_an_exit() -> None:
         attnbench.run(SUITE, device="gpu")
     with pytest.raises(LookupError, match="did you mean"):
         attnbench.build("softmax.spda", attnbench.Problem(N=8))
+    with pytest.raises(attnbench.UsageError, match="selfcheck takes no impl; what it measures says that by itself"):
+        attnbench.selfcheck(impl="plain:Plain")
+    with pytest.raises(attnbench.UsageError, match="holds no run"):
+        attnbench.trend(Path(__file__).parent)
 
 
 @pytest.mark.usefixtures("roofed")

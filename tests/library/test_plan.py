@@ -27,7 +27,7 @@ GPU = {
 def test_a_plan_is_a_table_and_a_frame() -> None:
     plan = attnbench.plan(SUITE, device="cpu")
     frame = plan.frame()
-    assert list(frame.columns) == ["method", "workload", "N", "B", "causal", "dtype", "least_s_per_call", "note"]
+    assert list(frame.columns) == ["method", "workload", "N", "causal", "B", "cell", "dtype", "least_s_per_call", "note"]
     assert "memory is not predicted" in str(plan)
     assert frame[frame.method == "linear.full"].note.str.startswith("unsupported").all()
     assert "6 cells, 4 to be measured, x 2 replicates, on cpu" in str(plan)

@@ -17,12 +17,7 @@ class Plain(Attention):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         flops = dense_flops(problem)
-        return Cost(
-            nominal_flops=flops,
-            exact_flops=flops,
-            executed_flops=flops,
-            traffic_bytes=io_bytes(problem, workload),
-        )
+        return Cost(nominal_flops=flops, exact_flops=flops, executed_flops=flops, traffic_bytes=io_bytes(problem, workload))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         scores = q @ k.mT / q.shape[-1] ** 0.5

@@ -15,6 +15,7 @@ from attnbench.report.exports.formats import FORMATS
 from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board
 from attnbench.report.page.parts import environment
+from attnbench.report.questions.comparison.judgement import judge_runs
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Roof
 from attnbench.schema.record import Record
@@ -80,6 +81,9 @@ def test_two_runs_are_unlike_where_one_cell_was_measured_on_unlike_devices(findi
     alone = Findings.of(MADE.run(), MADE.records())
     assert _unlike(alone, findings) == (EPYC, XEON)
     assert _unlike(findings, findings) is None
+    before, now = (alone.run, alone.summaries), (findings.run, findings.summaries)
+    assert any(line.startswith("Not alike: environment.processor") for line in judge_runs(before, now, 0.05, 0.05).remarks)
+    assert not judge_runs(now, now, 0.05, 0.05).remarks
     short = Synthetic(LAWS, (512, 1024), (True,), (Workload.FORWARD,))
     assert _unlike(Findings.of(short.run(), short.records()), findings) is None
 

@@ -47,6 +47,8 @@ def test_writing_a_default_out_does_not_change_the_key() -> None:
     assert Cell(method="m", problem=Problem(N=64, M=64, kv_heads=8)).key == plain.key
     # keys from before there were models
     assert plain.canonical() == {"method": "m", "problem": {"N": 64}}
+    # like GPUs of one machine count as one
+    assert len({plain.model_copy(update={"device": gpu}).key for gpu in ("cuda:0", "cuda:1")}) == 1
 
 
 def test_every_field_of_a_cell_and_of_its_problem_changes_the_key() -> None:

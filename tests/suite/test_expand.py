@@ -123,6 +123,9 @@ def test_a_cell_that_is_listed_twice_is_measured_once() -> None:
     # also where its name asks for what an axis puts beside it
     both = cells(axes={"N": 8, "packed": [False, True]}, methods=["m", "m+packed", "m+compile"])
     assert [cell.method for cell in both] == ["m", "m+packed", "m+compile", "m+packed+compile"]
+    when = {"name": "m", "when": "packed and not compile and clock == 'wall' and allocator == 'retain'"}
+    axes = {"N": 8, "packed": [False, True], "clock": ["wall", "cold"]}
+    assert [cell.method for cell in cells(axes=axes, methods=[when])] == ["m+packed"]
 
 
 AXES: dict[str, st.SearchStrategy[object]] = {

@@ -86,10 +86,7 @@ PARAMETERS: list[tuple[str, str, dict[str, Any]]] = [
     # Performer (Choromanski et al. 2020)
     ("fidelity", "linear.full", {"feature_map": "favor"}),
 ]
-SYSTEMS = [
-    *PARAMETERS,
-    *((suite, method, {}) for suite, methods in METHODS.items() for method in methods.split()),
-]
+SYSTEMS = [*PARAMETERS, *((suite, method, {}) for suite, methods in METHODS.items() for method in methods.split())]
 
 
 def cells_of(suite: str) -> list[Any]:

@@ -17,6 +17,7 @@ from attnbench.schema.noun import Scalar
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Task, Training
 from attnbench.workloads.describe import describe, source_digest, survey, version
+from tests.analyze.conftest import known
 from tests.workloads.conftest import prospect_of
 
 SOURCE = """
@@ -91,6 +92,16 @@ def test_a_cost_is_that_of_kernels_in_the_cell_s_own_precision_of_products(workl
 def test_the_cost_of_a_padded_batch_is_unknown_until_its_rows_are_known() -> None:
     cell = Cell(method="softmax.sdpa", problem=Problem(N=256, padding=0.5))
     assert [prospect_of(cell.model_copy(update={"batch": each})).cost is None for each in Batch] == [False, True]
+
+
+def test_a_prompt_costs_what_is_attended_at_a_time_and_who_keeps_no_state_attends_once_for_all_new_tokens() -> None:
+    def executed(method: str, workload: Workload) -> float:
+        cell = Cell(method=method, problem=Problem(N=1024, causal=True), workload=workload, new_tokens=8)
+        return known(prospect_of(cell).cost).executed_flops
+
+    assert executed("softmax.naive", Workload.PREFILL) == 0.625 * executed("softmax.naive", Workload.FORWARD)
+    assert executed("softmax.recompute", Workload.VERIFY) == executed("softmax.recompute", Workload.DECODE)
+    assert executed("softmax.sdpa", Workload.VERIFY) == 8 * executed("softmax.sdpa", Workload.DECODE)
 
 
 LARGEST, GRAPH = {"batch": Batch.LARGEST}, {"clock": ClockMode.GRAPH}

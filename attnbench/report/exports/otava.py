@@ -10,7 +10,17 @@ from ruamel.yaml import YAML
 
 from attnbench.analyze.sections import grouped
 from attnbench.report.exports.cell_names import block_name
-from attnbench.report.exports.exchange import Export, Source, entries, notes, refuse_empty, started, without_numbers
+from attnbench.report.exports.exchange import (
+    Export,
+    ExportError,
+    Source,
+    entries,
+    notes,
+    one_machine,
+    refuse_empty,
+    started,
+    without_numbers,
+)
 from attnbench.report.text.table import csv_text, rows_csv
 
 FOLDER, CONFIG = "otava", "otava.yaml"
@@ -21,6 +31,10 @@ _ATTRIBUTES = ("run", "commit", "environment")
 def make(sources: Sequence[Source]) -> Export:
     """Write a history of runs, by rising date. Raise ExportError where no run has a number."""
     history = sorted(sources, key=lambda source: started(source.findings.run))
+    if len(machines := dict.fromkeys(source.findings.run.machine for source in history)) > 1:
+        raise ExportError(
+            f"a series of Otava is of one machine, and these runs are of {'; '.join(machines)}; name those of one"
+        )
     rows = [{f"{entry.figure}/{entry.name}": entry for entry in entries(source.findings)} for source in history]
     known = {name: entry for row in rows for name, entry in row.items()}
     refuse_empty(list(known.values()), history[-1])
@@ -55,4 +69,5 @@ def make(sources: Sequence[Source]) -> Export:
     failed = [{"run": s.findings.run.id, **each} for s in history for each in without_numbers(s.findings)]
     if failed:
         files[_FAILED] = rows_csv(failed).encode()
-    return Export(files, tuple(f"run {s.findings.run.id}: {note}" for s in history for note in notes(s.findings)))
+    said = ((s.findings.run, (*notes(s.findings), *one_machine(s.findings.run))) for s in history)
+    return Export(files, tuple(f"run {run.id}: {note}" for run, each in said for note in each))

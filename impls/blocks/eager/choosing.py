@@ -33,6 +33,8 @@ def by_mean(q: Tensor, means: Tensor, choice: Choice, first: int = 0) -> Tensor:
     Lu et al. 2025 (MoBA), section 2.2, without the own block. The first query is token `first`. Scores are in float32 at least.
     """
     chosen = _nothing(q, q.shape[1], choice)
+    if not choice.count:
+        return chosen
     wide = sums(q.dtype)
     for rows, own in spans(q, q.shape[0], first, choice.block):
         earlier = (first + rows.stop - 1) // choice.block

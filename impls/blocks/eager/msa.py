@@ -55,6 +55,8 @@ class BlocksByIndex(Attention):
         super().__init__(problem)
         for name, value in (("block", block), ("selected", selected), ("local", local)):
             refuse_bad_count(value, name)
+        if local > selected:
+            raise ValueError(f"local={local!r}: must be at most selected={selected!r}, which counts the local blocks too")
         self.choice, self.local, self.terms = Choice(block, selected - 1), local, Terms(block, default_scale(problem))
 
     @classmethod
@@ -62,18 +64,19 @@ class BlocksByIndex(Attention):
         """Count the index scores of earlier blocks and attention to own and chosen ones. Raises TypeError or ValueError."""
         p, choice = problem, cls(problem, **params).choice  # type: ignore[arg-type]
         pairs, L = Pairs.of(p, workload, choice), choice.block
-        # with the own block alone there is nothing to choose, and no score
-        chooses = choice.count > 0
-        index, columns = 2.0 * chooses * p.B * p.kv_heads * p.D, p.B * p.H * (p.D + p.M)
+        index, columns = 2.0 * p.B * p.kv_heads * p.D, p.B * p.H * (p.D + p.M)
         exact = index * pairs.earlier + products(workload) * columns * (pairs.own + pairs.chosen)
         executed, moved = exact, 0.0
         if workload.decodes:
-            read = chooses * pairs.earlier * p.D + p.kv_heads * (pairs.own + pairs.chosen) * (p.D + p.M)
+            read = pairs.earlier * p.D + p.kv_heads * (pairs.own + pairs.chosen) * (p.D + p.M)
             moved = float(p.B * p.dtype.bytes * read)
         else:
             own = p.N // L * causal_pairs(L) + causal_pairs(p.N % L)
             scored = sum((stop - start) * ((stop - 1) // L) * L for start, stop in spans(p.N, p.B * p.kv_heads, 1))
-            executed = index * scored + p.B * p.H * 2.0 * WALKS[workload] * (own + pairs.chosen) * max(p.D, p.M)
+            # with the own block alone there is nothing to choose, and no score
+            executed = index * scored * (choice.count > 0) + p.B * p.H * 2.0 * WALKS[workload] * (own + pairs.chosen) * max(
+                p.D, p.M
+            )
         tokens = p.B * len(pairs.tokens) * p.D * (p.kv_heads + 1) * float(p.dtype.bytes)
         return Cost(
             nominal_flops=nominal_flops(p, workload),

@@ -69,7 +69,7 @@ class TttLinear(Attention):
         executed = model if workload.decodes else (model + pairs) * (4 if trains else 1)
         heads = p.B * p.kv_heads
         rates, size = heads * tokens * (3.0 if trains else 1.0), heads * (p.D + 1) * p.D * max(4, p.dtype.bytes)
-        moved = io_bytes(p, workload) + rates * p.dtype.bytes + (2.0 * tokens * size if workload.decodes else 0)
+        moved = io_bytes(p, workload) + rates * p.dtype.bytes + (3.0 * tokens * size if workload.decodes else 0)
         return Cost(
             nominal_flops=nominal_flops(p, workload),
             exact_flops=p.B * model * (3 if trains else 1),

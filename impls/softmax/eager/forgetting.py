@@ -58,7 +58,9 @@ class ForgettingSoftmax(Attention):
         pairs = sum((min(a + tile, p.N) - a) * min(a + tile, p.N) for a in range(0, p.N, tile))
         executed = plain.exact_flops if workload.decodes else float(products * p.B * p.H * pairs * (p.D + p.M))
         tokens = {Workload.DECODE: 1, Workload.FORWARD_BACKWARD: 3 * p.N}.get(workload, p.N)
-        gates = tokens * p.B * p.H * p.dtype.bytes
+        # the sums of the log gates are kept in float64
+        seen = {Workload.DECODE: p.N, Workload.DECODE_TOTAL: p.N * (p.N + 1) / 2}.get(workload, 0)
+        gates = p.B * p.H * (tokens * p.dtype.bytes + 8.0 * seen)
         return plain.model_copy(update={"executed_flops": executed, "traffic_bytes": plain.traffic_bytes + gates})
 
     @classmethod

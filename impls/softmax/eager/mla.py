@@ -46,6 +46,8 @@ class LatentSoftmax(Attention):
         tokens = 1 if workload is Workload.DECODE else p.N
         expansion = 2.0 * p.B * p.H * tokens * R * (p.D - turned + p.M)
         latents, plain = p.B * tokens * float(R + turned) * p.dtype.bytes, cost(p, workload, executed=0)
+        steps = {Workload.DECODE_TOTAL: p.N, Workload.FORWARD_BACKWARD: 3}.get(workload, 1)
+        learnt = steps * p.H * float(R * (p.D - turned + p.M)) * p.dtype.bytes
         own = p.B * tokens * p.H * float(p.D + p.M) * p.dtype.bytes
         if workload.decodes:
             seen = float(p.N) if workload is Workload.DECODE else p.N * (p.N + 1) / 2
@@ -56,7 +58,7 @@ class LatentSoftmax(Attention):
             exact = plain.exact_flops + expansion * (3 if trains else 1)
             executed = fused_flops(wide, workload) + expansion * (3 if trains else 1)
             moved = (own + latents) * (3 if trains else 1) - (p.B * tokens * p.H * p.M * p.dtype.bytes if trains else 0)
-        return plain.model_copy(update={"exact_flops": exact, "executed_flops": executed, "traffic_bytes": moved})
+        return plain.model_copy(update={"exact_flops": exact, "executed_flops": executed, "traffic_bytes": moved + learnt})
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:

@@ -14,7 +14,7 @@ from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, W
 from ...partial.cache import KvCache
 from ...partial.heads import of_each_head
 from ...partial.softmax import Rule, attend, sums
-from ..work import FLASH_BACKWARD, cost, refuse_parameters
+from ..work import FLASH_BACKWARD, cache_bytes_moved, cost, refuse_parameters
 from . import path_product
 from .path_product import in_tiles, moved, path_attention
 
@@ -64,12 +64,15 @@ class PathSoftmax(Attention):
         # the backward makes a tile again, and has two products for each
         moving = p.B * p.H * ((tiles * products + crossings) * (4 if trains else 1) + inverses * (2 if trains else 1))
         tokens = {Workload.DECODE: 1, Workload.FORWARD_BACKWARD: 3 * p.N}.get(workload, p.N)
-        gates = p.B * p.kv_heads * p.dtype.bytes * (tokens * (p.D + 1.0) + seen * p.D)
+        gates = p.B * p.kv_heads * p.dtype.bytes * tokens * (p.D + 1.0)
+        # a step reads what is kept, in float32 at least, and writes all keys anew
+        size, read = max(4, p.dtype.bytes), cache_bytes_moved(p, workload)
+        kept = read * (size / p.dtype.bytes - 1) + p.B * p.kv_heads * size * seen * p.D
         return plain.model_copy(
             update={
                 "exact_flops": exact,
                 "executed_flops": exact if workload.decodes else attention + moving,
-                "traffic_bytes": plain.traffic_bytes + gates,
+                "traffic_bytes": plain.traffic_bytes + gates + kept,
             }
         )
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import attention
 from torch.nn.attention import SDPBackend, sdpa_kernel, varlen
 
-from attnbench.api import HALF, UP_TO_FLOAT32, Cell, Layout, Problem, Workload
+from attnbench.api import HALF, UP_TO_FLOAT32, Attention, Cell, Layout, Problem, State, Workload
 
 from ...partial.documents import borders
 from ..work import square_flops
@@ -74,6 +74,10 @@ class FlashSdpa(ForcedSdpa):
     def why_not(cls, cell: Cell) -> str | None:
         """Refuse what torch's dispatcher refuses."""
         return limits.flash(cell)
+
+    def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """Append all tokens; on CUDA, where torch's flash kernel takes no mask, one after the other."""
+        return Attention.extend(self, *inputs, state=state) if inputs[0].is_cuda else super().extend(*inputs, state=state)
 
     def attend_documents(self, attend: Callable[..., Tensor], inputs: tuple[Tensor, ...], lengths: tuple[int, ...]) -> Tensor:
         """Attend all documents in one call where there is one for them, of [N, H, D] with the borders between them."""

@@ -61,6 +61,10 @@ class FlexSparse(SparseAttention):
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]; differentiable on CUDA."""
         return attend(self._calls(q), self._flex, q, k, v, self.scale)
 
+    def prompt(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attend by FlexAttention on a GPU; elsewhere, and for no tokens, like the rest of the family."""
+        return self(q, k, v) if q.is_cuda and q.shape[2] else super().prompt(q, k, v)
+
     def _calls(self, q: Tensor) -> list[Union]:
         where = q.shape[2], q.device
         if where not in self._unions:

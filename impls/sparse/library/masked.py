@@ -70,6 +70,10 @@ class MaskedSparse(SparseAttention):
         o = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=self.scale, enable_gqa=grouped)
         return mask.cleared(o)
 
+    def prompt(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attend to a prompt by its dense mask, as to any sequence; to no tokens like the rest of the family."""
+        return self(q, k, v) if q.shape[2] else super().prompt(q, k, v)
+
     @contextmanager
     def observe(self) -> Iterator[dict[str, Scalar]]:
         """Record which kernel ran inside."""

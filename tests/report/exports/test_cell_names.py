@@ -50,7 +50,7 @@ FAVOR = {"chunk": 64, "feature_map": "favor"}
         (cell(causal=True), "forward/causal/float32/N=1024", ""),
         (
             cell(params=FAVOR, workload=Workload.FORWARD_BACKWARD, dtype="bfloat16", B=8, **HEADS),
-            "forward_backward/non-causal/bfloat16/D=32/allocator=system/device=cuda:1/kv_heads=2/padding=0.5/N=1024/B=8",
+            "forward_backward/non-causal/bfloat16/D=32/allocator=system/device=cuda:0/kv_heads=2/padding=0.5/N=1024/B=8",
             "chunk=64, feature_map=favor",
         ),
         (

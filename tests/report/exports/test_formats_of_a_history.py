@@ -246,6 +246,9 @@ def test_a_run_is_a_row_and_rows_rise_with_the_date(tiny: Synthetic) -> None:
     medians = [float(row[SERIES]) for row in found]
     assert [value / medians[0] for value in medians] == pytest.approx([1.0, 1.1, 1.2])
     assert all(value for row in found for value in row.values())
+    there = tiny.run().surroundings.model_copy(update={"facts": {"processor": "another"}})
+    with pytest.raises(ExportError, match=r"a series of Otava is of one machine, .*; another"):
+        otava.make([sources[0], source_of(tiny, 4, surroundings=there)])
 
 
 def test_a_cell_that_failed_once_has_a_row_less_and_no_gap(tiny: Synthetic) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.compare import ORDER, Comparison, Figures, Pair, Terms, compare, same_cells, worst_first
@@ -119,8 +120,12 @@ def judge_runs(old: Side, new: Side, margin: float, level: float, metric: str = 
     every = [*old_cells, *new_cells]
     figures = Figures(quantities(every, before)[metric], quantities(every, now)[metric])
     counter = steady_counter(every) if metric == TIME else None
-    found = compare(same_cells(old_cells, new_cells), terms, figures, counter)
-    different = [shorten(line, 160) for line in before.differences(now)]
+    pairs = same_cells(old_cells, new_cells)
+    found = compare(pairs, terms, figures, counter)
+    # cells of one run may have been measured on unlike machines
+    places = dict.fromkeys((p.old.environment, p.new.environment) for p in pairs if p.old and p.new and p.old.ok and p.new.ok)
+    unlike = (before.on(then).differences(now.on(here)) for then, here in places or {("", ""): None})
+    different = [shorten(line, 160) for line in dict.fromkeys(chain.from_iterable(unlike))]
     if len(different) > _MOST:
         different[_MOST:] = [f"{len(different) - _MOST} more differences stand in the two run.json"]
     remarks = tuple(f"Not alike: {line}." for line in different)

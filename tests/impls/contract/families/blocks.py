@@ -64,7 +64,7 @@ METHODS = {
         bends=MSA_OPTIONS,
         any_params=drawn(block=st.integers(1, 20), selected=st.integers(1, 7)),
         cuts=(CUTS[0] | cut("partial.index", SCORES=300), CUTS[1]),
-        mistakes=({"block": 0}, {"selected": 0}, {"local": 0}, {"selected": 2.5}),
+        mistakes=({"block": 0}, {"selected": 0}, {"local": 0}, {"local": 17}, {"selected": 2.5}),
     ),
     "blocks.moba_fla": Method(limits=(({**MOBA, "topk": 1}, "all earlier keys"), ({**MOBA, "D": 20}, "multiples of 8: D=20"))),
     "blocks.nsa_fla": Method(

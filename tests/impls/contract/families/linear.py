@@ -67,10 +67,7 @@ METHODS = {
         grows=4.05,
         sums=True,
         variants=tuple({"feature_map": name} for name in ("elu_plus_one", "relu", "squared_relu")),
-        limits=(
-            (on_a_gpu({"N": 1}), None),
-            (on_a_gpu({"dtype": "float16", "D": 128, "M": 1, "padding": 0.5}), None),
-        ),
+        limits=((on_a_gpu({"N": 1}), None), (on_a_gpu({"dtype": "float16", "D": 128, "M": 1, "padding": 0.5}), None)),
         mistakes=(*NUMBERS, {"feature_map": "exp"}, {"feature_map": "cosine"}),
     ),
     "linear.fast_transformers": Method(
