@@ -45,63 +45,16 @@ class Counter(Noun):
     reason: str | None = None
 
 
-FIRST_CALL = "first_call"
-"""Seconds of the first call in a fresh process, of the whole batch."""
-ATTENTION_SHARE = "attention_share"
-"""The share of a whole model's call that its layers spend on q, k and v."""
-SELECTION_SHARE = "selection_share"
-"""The share of a forward that a method spends on its discrete choices."""
-ENERGY = "energy"
-"""Joules of one call of the whole batch, over the timed samples and what lies between them."""
-
-MASS_RECALL = "mass_recall"
-"""How much of the exact weight on a query's top keys lies on keys to which the method gives any weight; mean over queries."""
-OUTPUT_ERROR = "output_error"
-"""‖o - o*‖ / ‖o*‖, with o* by exact attention."""
-COSINE = "cosine"
-"""The cosine of the angle between o and o*, mean over queries."""
-TOP_OVERLAP = "top_overlap"
-"""The share of the exact top keys that are also among the top keys of the method, mean over queries."""
-FIDELITY_SCORES = (MASS_RECALL, TOP_OVERLAP, COSINE, OUTPUT_ERROR)
-
-ROUNDING = "rounding"
-"""‖o - o*‖ / ‖o*‖ of a row, with o* by the method's own definition in float64 on the same inputs; RMS over rows."""
-WORST_ROW = "worst_row"
-"""The rounding of the row with the largest one."""
-GRADIENT_ROUNDING = "gradient_rounding"
-"""The rounding of gradients; each head of an input and each parameter counts as one row."""
-DRIFT = "drift"
-"""The rounding of rows in the last quarter of the tokens, divided by that in the first quarter."""
-BATCH_DIFFERENCE = "batch_difference"
-"""‖o - o'‖ / ‖o'‖ between one sample alone and in its batch; 0 where they are the same bit for bit."""
-STEP_DIFFERENCE = "step_difference"
-"""The same difference between the last tokens decoded one by one and attended all at once."""
-RUN_DIFFERENCE = "run_difference"
-"""The same difference between a call and its repetitions: the largest of all outputs and gradients."""
+FIRST_CALL, ATTENTION_SHARE, SELECTION_SHARE, ENERGY = "first_call", "attention_share", "selection_share", "energy"
+"""Of a call of the whole batch, as it is recorded: seconds, two shares of the time, joules."""
+# the scores of each pass; analyze/quantities.py says what each is
+FIDELITY_SCORES = MASS_RECALL, TOP_OVERLAP, COSINE, OUTPUT_ERROR = "mass_recall", "top_overlap", "cosine", "output_error"
+_OFF = ROUNDING, WORST_ROW, GRADIENT_ROUNDING, DRIFT = "rounding", "worst_row", "gradient_rounding", "drift"
+_APART = BATCH_DIFFERENCE, STEP_DIFFERENCE, RUN_DIFFERENCE = "batch_difference", "step_difference", "run_difference"
 DETERMINISTIC_COST = "deterministic_cost"
-"""The time with torch's deterministic algorithms, divided by the time without."""
-NUMERICS_SCORES = (
-    *(ROUNDING, WORST_ROW, GRADIENT_ROUNDING, DRIFT),
-    *(BATCH_DIFFERENCE, STEP_DIFFERENCE, RUN_DIFFERENCE, DETERMINISTIC_COST),
-)
-
-LOSS = "loss"
-"""The cross-entropy of the held-out sequences after the last update, in nats per judged token."""
-ACCURACY = "accuracy"
-"""The share of the judged tokens whose most likely value is the right one."""
-ERROR_RATE = "error_rate"
-"""Symbols that must be inserted, left out or replaced to turn what was written down into what was said, over those said."""
-BITS = "bits"
-"""The loss divided by ln 2: bits per dimension of an image, bits per byte of a text."""
-PERPLEXITY = "perplexity"
-"""exp of the mean cross-entropy of a text that was held out, per token."""
-DIVERGENCE = "divergence"
-"""KL(p ‖ p') in nats, mean over tokens, of what a model says with its own attention and with the method."""
-MQAR = "mqar"
-"""Multi-query associative recall: the share of values that a model says after their keys come again."""
-NEEDLE = "needle"
-"""The share of the tokens of a needle that a model says when its first half comes again after a text."""
-QUALITY_SCORES = (PERPLEXITY, DIVERGENCE, MQAR, NEEDLE)
+NUMERICS_SCORES = (*_OFF, *_APART, DETERMINISTIC_COST)
+LOSS, ACCURACY, ERROR_RATE, BITS = "loss", "accuracy", "error_rate", "bits"
+QUALITY_SCORES = PERPLEXITY, DIVERGENCE, MQAR, NEEDLE = "perplexity", "divergence", "mqar", "needle"
 CURVE = ("curve_update", "curve_seconds", "curve_loss")
 """The points at which held-out sequences were judged: after how many updates and seconds of training, and with which loss."""
 CURVE_ACCURACY, CURVE_ERROR_RATE = "curve_accuracy", "curve_error_rate"
