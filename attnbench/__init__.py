@@ -35,24 +35,12 @@ if TYPE_CHECKING:
     from attnbench.session.reporter import Reporter
 
 _PLACES = {
-    "library.advise": "advise",
-    "library.bundle": "bundle",
-    "library.check": "check",
-    "library.cite": "cite",
-    "library.compare": "compare gate",
-    "library.crossover": "crossover",
-    "library.maxlen": "maxlen",
-    "library.plan": "methods plan",
-    "library.reading": "add_to_history export history page published record site trend",
+    "library.compare": "gate",
     "library.measuring": "run",
-    "library.merge": "merge",
-    "library.rerun": "rerun",
+    "library.plan": "methods",
+    "library.reading": "add_to_history export history page published record site trend",
     "library.runs": "Run read",
-    "library.selfcheck": "selfcheck",
-    "library.submit": "submit",
-    "library.suites": "copy_suite suites",
-    "library.trace": "trace",
-    "library.verify": "verify",
+    "library.suites": "copy_suite",
     "library.weights": "show",
     "registry": "build",
     "schema.errors": "AttnbenchError UsageError",
@@ -60,6 +48,7 @@ _PLACES = {
     "session.machine": "doctor",
     "session.reporter": "Reporter",
 }
+"""Where the names are that have no module of their own in library/."""
 # fmt: off
 __all__ = [
     "AttnbenchError", "Problem", "Reporter", "Run", "UsageError", "__version__", "add_to_history", "advise", "build", "bundle",
@@ -72,13 +61,12 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import each name at first use, so that `import attnbench` and `attnbench --help` answer at once."""
-    for place, names in _PLACES.items():
-        if name in names.split():
-            from importlib import import_module
+    if name not in __all__:
+        raise AttributeError(f"module 'attnbench' has no attribute {name!r}")
+    from importlib import import_module
 
-            found: object = getattr(import_module(f"attnbench.{place}"), name)
-            return found
-    raise AttributeError(f"module 'attnbench' has no attribute {name!r}")
+    place = next((place for place, names in _PLACES.items() if name in names.split()), f"library.{name}")
+    return getattr(import_module(f"attnbench.{place}"), name)
 
 
 def __dir__() -> list[str]:
