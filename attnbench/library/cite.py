@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnbench.analyze.sections import grouped
 from attnbench.analyze.statistics import ENOUGH
 from attnbench.library.runs import RunLike, read
 from attnbench.report.conditions import machine, measured, replication, shapes
@@ -51,10 +52,8 @@ def cite(run: RunLike) -> Citation:
 
 def _bibtex(findings: Findings) -> str:
     """This project with the run, and the paper of each method, which BibTeX tools complete by its arXiv number."""
-    run, papers = findings.run, dict[str, list[str]]()
-    for name, description in run.methods.items():
-        for number in _ARXIV.findall(description.paper):
-            papers.setdefault(number, []).append(name)
+    run = findings.run
+    papers = grouped((number, name) for name, each in run.methods.items() for number in _ARXIV.findall(each.paper))
     commit = f", commit {str(run.git['commit'])[:12]}" if run.git.get("commit") else ""
     note = f"suite {run.suite.name}, digest {run.suite.digest}{commit}; run {run.id}"
     entries = [

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tabulate import tabulate
 
 from attnbench import registry
+from attnbench.analyze.sections import grouped
 from attnbench.measure import environment
 from attnbench.places.elsewhere import DATA_SHEETS, Elsewhere
 from attnbench.places.station import LocalStation
@@ -145,9 +146,7 @@ class Plan:
         )
 
     def _by_method(self) -> Table:
-        groups: dict[tuple[str, ...], list[PlannedCell]] = {}
-        for planned in self.cells:
-            groups.setdefault((planned.cell.workload, planned.cell.label), []).append(planned)
+        groups = grouped(((planned.cell.workload, planned.cell.label), planned) for planned in self.cells)
         rows = []
         for group, cells in sorted(groups.items()):
             lengths = [planned.cell.problem.N for planned in cells]

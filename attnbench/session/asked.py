@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from attnbench import registry
+from attnbench.analyze.sections import grouped
 from attnbench.report.text.names import one_line
 from attnbench.schema.cell import Cell, plain_name
 from attnbench.schema.errors import ArgumentError, UsageError, did_you_mean
@@ -79,9 +80,7 @@ def select(
     only = only or Only()
     loaded = load(given or only.as_suite())
     suite, added = loaded.suite, tuple(Method(name=name) for name in addresses(impl))
-    chosen: dict[str, list[Mapping[str, tuple[Scalar, ...]]]] = {}
-    for method in only.meant(sorted(suite.names)) if given else ():
-        chosen.setdefault(method.name, []).append(method.params)
+    chosen = grouped((method.name, method.params) for method in (only.meant(sorted(suite.names)) if given else ()))
     if chosen:
         suite = narrowed(suite, list(chosen), "methods")
     fields: dict[str, object] = {"device": device, "replicates": replicates, "workloads": only.workloads or None}

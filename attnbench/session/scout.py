@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
+from attnbench.analyze.sections import grouped
 from attnbench.measure import environment
 from attnbench.places.station import Station
 from attnbench.schedule.bisection import of_lengths
@@ -122,11 +123,8 @@ def scout(suite: Suite, station: Station, cells_of: CellsOf = expand, *, roof: b
         if roof:
             surroundings = _with_roofs(suite.device, cells, station)
         scouted = Scouted(resolved, cells, surroundings)
-        by_method: dict[str, list[Cell]] = {}
-        for cell in cells:
-            by_method.setdefault(cell.method, []).append(cell)
         known: dict[str, Cell] = {}
-        for method, own in by_method.items():
+        for method, own in grouped((cell.method, cell) for cell in cells).items():
             for start in range(0, len(own), _AT_ONCE):
                 part = tuple(own[start : start + _AT_ONCE])
                 answer = _answer(station, Inquiry(method=method, cells=part), INQUIRY_TIMEOUT)
