@@ -124,10 +124,9 @@ class Track:
     """The number of each point, NaN where there is none; the same holds for `spread`, that of the times within a run."""
     spread: Floats
     counters: Integers
-    """For each point the memory counter of its run, as a position in `names`; -1 where there is none."""
+    """For each point a number that stands for the memory counter of its run; -1 where there is none."""
     failures: Integers
     """For each point how it failed, as a position in `reasons`; -1 where it is ok."""
-    names: tuple[str, ...] = ()
     reasons: tuple[tuple[str, str], ...] = ()
     """The status and the reason of each kind of failure."""
 

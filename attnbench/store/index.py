@@ -184,8 +184,7 @@ class Index:
             raise sqlite3.DatabaseError("points refer to runs that are not there")
         order = positions.argsort()
         values = values[order]
-        counters, names = self._told("select name from counters where id = ?", values[:, 3])
-        failures, reasons = self._told("select status, reason from failures where id = ?", values[:, 4])
+        failures, reasons = self._failures(values[:, 4])
         return Track(
             suite=suite,
             machine=machine,
@@ -193,22 +192,22 @@ class Index:
             runs=positions[order],
             values=values[:, 1],
             spread=values[:, 2],
-            counters=counters,
+            counters=np.nan_to_num(values[:, 3], nan=-1).astype(np.int64),
             failures=failures,
-            names=tuple(name for (name,) in names),
-            reasons=tuple((status, reason) for status, reason in reasons),
+            reasons=reasons,
         )
 
-    def _told(self, select: str, column: Floats) -> tuple[Integers, list[tuple[str, ...]]]:
-        """Return, for each id in a column, its position among the rows that the ids stand for, or -1; and these rows."""
-        some = ~np.isnan(column)
-        known, places = np.unique(column[some], return_inverse=True)
-        positions = np.full(len(column), -1, dtype=np.int64)
+    def _failures(self, ids: Floats) -> tuple[Integers, tuple[tuple[str, str], ...]]:
+        """Return, for each id, the position of its failure among those that there are, or -1; and what these are."""
+        some = ~np.isnan(ids)
+        known, places = np.unique(ids[some], return_inverse=True)
+        positions = np.full(len(ids), -1, dtype=np.int64)
         positions[some] = places
-        rows = [self._base.execute(select, (int(each),)).fetchone() for each in known]
-        if None in rows:
-            raise sqlite3.DatabaseError("points refer to rows that are not there")
-        return positions, rows
+        select = "select status, reason from failures where id = ?"
+        reasons = tuple(self._base.execute(select, (int(each),)).fetchone() for each in known)
+        if None in reasons:
+            raise sqlite3.DatabaseError("points refer to failures that are not there")
+        return positions, reasons
 
 
 @dataclass(frozen=True)

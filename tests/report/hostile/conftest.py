@@ -167,7 +167,6 @@ def trends() -> Trends:
                 spread=np.full(40, 0.01),
                 counters=np.where(failed, -1, 0),
                 failures=np.where(failed, 0, -1),
-                names=(word,),
                 reasons=((Status.CRASHED.value, word),),
             )
         )

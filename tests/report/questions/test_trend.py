@@ -63,7 +63,6 @@ def track(
         spread=np.full(len(values), 0.012),
         counters=np.where(np.isnan(values), -1, 0),
         failures=np.where(np.isnan(values), 0, -1),
-        names=("host_rss_peak (VmHWM)",),
         reasons=(("oom_host", reason),),
     )
 
