@@ -77,10 +77,6 @@ class RunInfo(Noun):
         known = [str(facts[name]) for name in ("gpu", "processor") if facts.get(name)]
         return ", ".join([*known, *counts]) or self.surroundings.device
 
-    def with_answers_of(self, other: "RunInfo") -> "RunInfo":
-        """Return this run, with the other run's answers of methods that could not be asked when this one began."""
-        return self.model_copy(update={"methods": other.methods | self.methods, "costs": other.costs | self.costs})
-
     def differences(self, other: "RunInfo") -> list[str]:
         """List in words the differences in suite, method versions and environment that keep two runs from being one.
 
@@ -103,9 +99,10 @@ def joined(whole: RunInfo, parts: Sequence[RunInfo]) -> RunInfo:
         found = dict(part.elsewhere)
         found[part.environment_digest] = Elsewhere(environment=part.environment, surroundings=part.surroundings)
         found.pop(whole.environment_digest, None)
-        cells = {cell.key: cell for cell in (*whole.cells, *part.cells)}
-        changes = {"elsewhere": whole.elsewhere | found, "cells": tuple(cells.values())}
-        whole = whole.with_answers_of(part).model_copy(update=changes)
+        cells = tuple({cell.key: cell for cell in (*whole.cells, *part.cells)}.values())
+        # of a method that could not be asked when the whole began, the part has the answer
+        answers = {"methods": part.methods | whole.methods, "costs": part.costs | whole.costs}
+        whole = whole.model_copy(update={**answers, "elsewhere": whole.elsewhere | found, "cells": cells})
     return whole
 
 
