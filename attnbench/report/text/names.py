@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from attnbench.schema.cell import Workload
 
-_PLAIN = {"µ": "u", "±": "+-", "–": "-", "−": "-", "×": "x", "…": "~", "∝": "~", "·": "-", "→": "->", "≤": "<="}
+_PLAIN = str.maketrans({"µ": "u", "±": "+-", "–": "-", "−": "-", "×": "x", "…": "~", "∝": "~", "·": "-", "→": "->", "≤": "<="})
 _DRAWN = frozenset("µ±–−×…∝φ²")
 _LABEL = re.compile(r"([^()]+)\((.+)\)")
 _NOISE = re.compile(r"\((?:R|TM|C)\)|[®™]|\b(?:CPU|Processor)\b|@ *[\d.]+ *[GM]Hz", re.IGNORECASE)
@@ -77,9 +77,7 @@ def drawable(text: str) -> str:
 
 def ascii_only(text: str) -> str:
     """Write for terminals that are not UTF-8: plain letters for the few signs that are used, ? for all others."""
-    for sign, plain in _PLAIN.items():
-        text = text.replace(sign, plain)
-    return text.encode("ascii", "replace").decode()
+    return text.translate(_PLAIN).encode("ascii", "replace").decode()
 
 
 def harmless(value: object) -> object:
