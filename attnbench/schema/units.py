@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 
-_TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-_BYTES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 
 
 def three_digits(value: float) -> str:
@@ -17,17 +17,22 @@ def three_digits(value: float) -> str:
 
 def seconds(value: float) -> str:
     """Write a time such as 12.3 ms."""
-    return _with_unit(value, _TIME)
+    return _with_unit(value, SECONDS)
 
 
 def bytes_(value: float) -> str:
     """Write a size such as 64.0 MiB, in binary prefixes, as allocators count."""
-    return _with_unit(value, _BYTES)
+    return _with_unit(value, BYTES)
 
 
 def _with_unit(value: float, units: Sequence[tuple[float, str]]) -> str:
-    scale, unit = next(((scale, unit) for scale, unit in units if abs(value) >= scale), units[-1])
+    scale, unit = step_of(value, units)
     return f"{three_digits(value / scale)} {unit}"
+
+
+def step_of(value: float, steps: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """Return the largest step that a value reaches, else the smallest; 1e-3 / 1e-3 must not come out below one."""
+    return next((step for step in steps if abs(value) >= step[0] * (1 - 1e-9)), steps[-1])
 
 
 def length(value: int) -> str:

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from attnbench.analyze.quantities import Unit
 from attnbench.report.drawing.style import scaled
 from attnbench.report.text.numbers import SCALES
-from attnbench.schema.units import length
+from attnbench.schema.units import length, step_of
 
 Ticks = list[tuple[float, str]]
 _FEWEST, _MOST = 3, 7
@@ -49,7 +49,7 @@ def _powers_of_two(low: float, high: float) -> list[float]:
     chosen = [exponent for exponent in range(first, last + 1) if exponent % step == 0]
     if len(chosen) > 1:
         return [2.0**exponent for exponent in chosen]
-    unit = next((scale for scale, _ in SCALES[Unit.BYTES] if low >= scale), 1.0)
+    unit, _ = step_of(low, SCALES[Unit.BYTES])
     return [value * unit for value in _plain(low / unit, high / unit)]
 
 
@@ -123,6 +123,5 @@ def _decades(low: float, high: float, leads: Sequence[float]) -> list[float]:
 
 
 def _said(value: float, units: tuple[tuple[float, str], ...]) -> str:
-    # 1e-3 / 1e-3 must not come out below one
-    scale, unit = next((unit for unit in units if value >= unit[0] * (1 - 1e-9)), units[-1])
+    scale, unit = step_of(value, units)
     return f"{value / scale:g} {unit}"

@@ -8,11 +8,11 @@ from attnbench.analyze.scaling import Exponent
 from attnbench.analyze.statistics import Estimate, Spread
 from attnbench.report.text.statuses import short
 from attnbench.schema.cell import Workload
-from attnbench.schema.units import three_digits
+from attnbench.schema.units import BYTES, SECONDS, step_of, three_digits
 
 SCALES: dict[Unit, tuple[tuple[float, str], ...]] = {
-    Unit.SECONDS: ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
-    Unit.BYTES: ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
+    Unit.SECONDS: SECONDS,
+    Unit.BYTES: BYTES,
     Unit.JOULES: ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")),
     Unit.SHARE: ((0.01, "%"),),
     Unit.TOKENS: ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
@@ -46,13 +46,12 @@ def heading(quantity: Quantity, workload: Workload) -> str:
 def shared_scale(values: Sequence[float], unit: Unit) -> tuple[float, str]:
     """Return the largest step in which the smallest value is at least one: a column has one unit."""
     least = min((abs(value) for value in values if value), default=1.0)
-    return next((step for step in SCALES[unit] if least >= step[0]), SCALES[unit][-1])
+    return step_of(least, SCALES[unit])
 
 
 def written(value: float, unit: Unit) -> str:
     """Write one number: `12.3 ms`, `64.0 MiB`, `63.1%`, `1.23e-07`."""
-    # 1e-3 / 1e-3 must not come out below one
-    scale, sign = next((step for step in SCALES[unit] if abs(value) >= step[0] * (1 - 1e-9)), SCALES[unit][-1])
+    scale, sign = step_of(value, SCALES[unit])
     # some signs stand beside their number without a space
     return f"{_digits(value / scale)}{sign if sign in {'%', '×', ''} else f' {sign}'}"
 
@@ -70,8 +69,7 @@ def shown(quantity: Quantity, found: Estimate | None) -> str:
     """Write a number with its unit and its range: `12.3 ms ±3%`, `63.1% [62.8, 63.5]`; empty where there is none."""
     if found is None:
         return ""
-    scale = next((step[0] for step in SCALES[quantity.unit] if abs(found.value) >= step[0]), SCALES[quantity.unit][-1][0])
-    return f"{written(found.value, quantity.unit)}{_range(quantity, found, scale)}"
+    return written(found.value, quantity.unit) + _range(quantity, found, step_of(found.value, SCALES[quantity.unit])[0])
 
 
 def figure_of(quantity: Quantity, cell: CellSummary | None) -> str:
