@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from attnbench.analyze.limits import precise
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Pass, main_pass
 from attnbench.schema.outcome import Failed, Measured, Status
@@ -14,7 +15,6 @@ CHANCE = {Status.CRASHED: 3, Status.UNFAIR: 2}
 they must happen before they count."""
 _RERUN = frozenset({"throttled", "shared"})
 _MOST_ATTEMPTS = 3
-_COARSE = 16
 _CAUSE = {Status.OOM_DEVICE: "out of memory", Status.OOM_HOST: "out of memory", Status.BUDGET: "over budget"}
 
 
@@ -230,7 +230,7 @@ def next_trial(fits: Mapping[int, bool], most: int) -> int | None:
     largest is known to one part in sixteen.
     """
     good, bad = largest(fits), min((n for n, fit in fits.items() if not fit), default=most + 1)
-    if bad - good <= max(1, good // _COARSE):
+    if precise(good, bad):
         return None
     return min(max(1, 4 * good), most) if bad > most else (good + bad) // 2
 
