@@ -192,7 +192,7 @@ def _of_work(run: RunInfo | None) -> list[Quantity]:
         roof = run.on(cell.environment).surroundings.roof.get(cell.cell.ceiling) if run else None
         if roof is None:
             return 0.0
-        return per_sample(lambda cost: cost.floor_seconds(roof.flops_per_second, roof.bytes_per_second))(cell)
+        return per_sample(lambda cost: roof.floor(cost.executed_flops, cost.traffic_bytes))(cell)
 
     def share_of_dense(cell: CellSummary) -> Values:
         cost = costs.get(cell.cell.key)

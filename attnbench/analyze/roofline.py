@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from attnbench.analyze.cells import CellSummary
+from attnbench.schema.errand import Roof
 from attnbench.schema.run import RunInfo
 
 
@@ -16,8 +17,7 @@ class Placed:
     """Bytes that the batch moves at least, by the method's cost."""
     seconds: float
     """Median time of a call."""
-    peak_flops_per_second: float
-    peak_bytes_per_second: float
+    roof: Roof
 
     @property
     def intensity(self) -> float:
@@ -32,7 +32,7 @@ class Placed:
     @property
     def floor_seconds(self) -> float:
         """The least time of a call by its cost and the roof."""
-        return max(self.flops / self.peak_flops_per_second, self.traffic / self.peak_bytes_per_second)
+        return self.roof.floor(self.flops, self.traffic)
 
     @property
     def above(self) -> bool:
@@ -42,7 +42,7 @@ class Placed:
     @property
     def in_cache(self) -> bool:
         """Whether it is above the roof of memory alone: what a call touches may stay in cache, the roof's copy does not."""
-        return self.above and self.flops / self.peak_flops_per_second <= self.seconds
+        return self.above and self.flops / self.roof.flops_per_second <= self.seconds
 
     @property
     def warning(self) -> str:
@@ -62,5 +62,4 @@ def placed(summary: CellSummary, run: RunInfo) -> Placed | None:
         return None
     # costs are stated for the problem's batch, and grow with it
     grown = summary.B / summary.cell.problem.B
-    work = cost.executed_flops * grown, cost.traffic_bytes * grown
-    return Placed(*work, summary.median, roof.flops_per_second, roof.bytes_per_second)
+    return Placed(cost.executed_flops * grown, cost.traffic_bytes * grown, summary.median, roof)

@@ -24,7 +24,3 @@ class Cost(Noun):
     def _drop_predicted_peak(cls, data: Any) -> Any:  # noqa: ANN401 - pydantic passes whatever is to be validated
         """Drop the peak that older runs predicted and stored: memory is measured now."""
         return {name: each for name, each in data.items() if name != "peak_bytes"} if isinstance(data, dict) else data
-
-    def floor_seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
-        """Return the least seconds that a call of this implementation can take on a machine with that roof."""
-        return max(self.executed_flops / flops_per_second, self.traffic_bytes / bytes_per_second)

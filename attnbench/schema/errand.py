@@ -61,6 +61,10 @@ class Roof(Noun):
     bytes_per_second: float = Field(gt=0, allow_inf_nan=False)
     cached_bytes_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
+    def floor(self, flops: float, moved: float) -> float:
+        """Return the least seconds that a call with this work can take if it moves its data from and to memory."""
+        return max(flops / self.flops_per_second, moved / self.bytes_per_second)
+
     def fastest(self, flops: float, moved: float) -> float:
         """Return the least seconds that a call with this work can take, even if all its data is in cache."""
         return max(flops / self.flops_per_second, moved / max(self.bytes_per_second, self.cached_bytes_per_second or 0.0))

@@ -64,7 +64,7 @@ def test_each_device_has_sections_of_its_own_and_both_are_named(findings: Findin
 
 def test_a_share_of_the_roof_is_that_of_a_cell_s_device_and_a_history_keeps_the_run_s_own(findings: Findings) -> None:
     found = {cell.cell.problem.N: placed(cell, findings.run) for cell in findings.summaries}
-    peaks = {N: each.peak_flops_per_second for N, each in found.items() if each}
+    peaks = {N: each.roof.flops_per_second for N, each in found.items() if each}
     assert peaks == {512: 9e10, 1024: 9e10, 2048: 9e11, 4096: 9e11}
     assert {point.cell.problem.N for point in points(findings.run, RECORDS).points} == {512, 1024}
 
