@@ -13,7 +13,7 @@ from attnbench.analyze.statistics import Estimate, by_factors
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Pass, main_pass
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import CURVE, Counter, Failed, Status
+from attnbench.schema.outcome import CURVE, Counter, Status
 from attnbench.schema.record import Record
 
 OK = "ok"
@@ -174,7 +174,7 @@ class _Gathered:
     has_facts: bool = False
 
     def add(self, record: Record) -> None:
-        job, failed = record.job, record.outcome if isinstance(record.outcome, Failed) else None
+        job, failed = record.job, record.failed
         self.environments[record.environment] = None
         if job.phase is Pass.FIT or record.too_large:
             if failed is None:

@@ -46,7 +46,7 @@ def search_of(cell: Cell) -> str:
 def limits(cells: Iterable[Cell], records: Iterable[Record], most: int) -> list[Limit]:
     """One for each of the cells that searches begin at; `most` is the largest that was to be tried."""
     firsts = {search_of(cell): cell for cell in cells}
-    ended = (each for each in records if not ((failed := _failure(each)) and failed.status is Status.INTERRUPTED))
+    ended = (each for each in records if not (each.failed and each.failed.status is Status.INTERRUPTED))
     found = grouped((search_of(each.job.cell), each) for each in ended if each.job.phase is not Pass.CHECK)
     return [_limit(first, found.get(search, []), most) for search, first in firsts.items()]
 
@@ -55,19 +55,15 @@ def _limit(first: Cell, records: list[Record], most: int) -> Limit:
     trials = {_size(record): record for record in records if record.job.phase is Pass.FIT}
     good = max((size for size, record in trials.items() if record.ok), default=0)
     bad = min((size for size, record in trials.items() if not record.ok and size > good), default=None)
-    bound = _failure(trials[bad]) if bad is not None else None
+    bound = trials[bad].failed if bad is not None else None
     if not good:
         # of a search that was never begun the reason stands beside it
-        why = bound or next((failed for record in records if (failed := _failure(record))), None)
+        why = bound or next((record.failed for record in records if record.failed), None)
         status, reason = (why.status.value, why.reason) if why else (NOT_RUN, "no record of this search yet")
         return Limit(CellSummary(first, status, reason), 0, why, bad, finished=why is not None)
     memory = memory_of(digest(record) for record in records if record.job.phase is Pass.MEMORY and _size(record) == good)
     summary = CellSummary(trials[good].job.cell, OK, facts=trials[good].outcome.facts, memory=memory)
     return Limit(summary, good, bound, bad, finished=good >= most or (bad is not None and precise(good, bad)))
-
-
-def _failure(record: Record) -> Failed | None:
-    return record.outcome if isinstance(record.outcome, Failed) else None
 
 
 def _size(record: Record) -> int:

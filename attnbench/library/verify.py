@@ -11,7 +11,7 @@ from attnbench.library.runs import RunLike, read
 from attnbench.measure import environment
 from attnbench.report.text.numbers import percent
 from attnbench.schema.errand import Pass
-from attnbench.schema.outcome import Failed, Measured
+from attnbench.schema.outcome import Measured
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.session.machine import Finding
@@ -68,8 +68,8 @@ def _results(info: RunInfo, records: list[Record]) -> Iterator[Finding]:
     lacking = lacks(info, records)
     statuses = Counter(cell.status for cell in cells)
     yield Finding("complete", "; ".join(lacking) or ", ".join(f"{n:,} {status}" for status, n in statuses.items()), not lacking)
-    passed = {r.job.cell.method for r in records if r.job.phase is Pass.CHECK and isinstance(r.outcome, Measured)}
-    failed = {r.job.cell.method for r in records if r.job.phase is Pass.CHECK and isinstance(r.outcome, Failed)}
+    passed = {r.job.cell.method for r in records if r.job.phase is Pass.CHECK and r.ok}
+    failed = {r.job.cell.method for r in records if r.job.phase is Pass.CHECK and r.failed}
     timed = {cell.cell.method for cell in cells if cell.ok and cell.cell.workload.is_timed and not cell.cell.workload.has_model}
     if not timed:
         yield Finding("checks", "none are made where no attention is timed by itself")

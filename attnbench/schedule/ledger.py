@@ -76,17 +76,16 @@ class Ledger:
 
     def add(self, record: Record) -> None:
         """Take one record into account; an interrupted one counts for nothing."""
-        job, outcome, key, p = record.job, record.outcome, record.job.cell.key, record.job.cell.problem
-        if isinstance(outcome, Failed) and outcome.status is Status.INTERRUPTED:
+        job, failed, key, p = record.job, record.failed, record.job.cell.key, record.job.cell.problem
+        if failed and failed.status is Status.INTERRUPTED:
             return
-        failed = outcome if isinstance(outcome, Failed) else None
         if self.disturbed(record):
             self.begin_anew(record)
         elif job.phase is Pass.CHECK:
             group = check_group(job.cell)
             self._tokens.setdefault(group, {})[key] = p.N
             self._checks.setdefault(key, Tries()).take(0, job.attempt, failed)
-            if isinstance(outcome, Measured) and isinstance(flops := outcome.facts.get("flops"), int | float):
+            if not failed and isinstance(flops := record.outcome.facts.get("flops"), int | float):
                 self._flops.setdefault(group, {})[p.N] = flops / (p.B * p.H)
         elif job.phase is Pass.FIT or record.too_large:
             # a batch that ran out of memory when it was measured does not fit, however often it was tried before
@@ -96,7 +95,7 @@ class Ledger:
             self._done.add((key, job.phase, job.replicate))
             if job.phase is main_pass(job.cell):
                 self._mains.setdefault(key, Tries()).take(job.replicate, job.attempt, failed)
-                self._take_main(job, outcome)
+                self._take_main(job, record.outcome)
 
     def _take_main(self, job: Job, outcome: Measured | Failed) -> None:
         key, problem = job.cell.key, job.cell.problem

@@ -36,11 +36,16 @@ class Record(Noun):
         return isinstance(self.outcome, Measured)
 
     @property
+    def failed(self) -> Failed | None:
+        """Return the outcome, if the job failed."""
+        return self.outcome if isinstance(self.outcome, Failed) else None
+
+    @property
     def too_large(self) -> bool:
         """Say whether the batch found by a search, which had fitted for two calls, ran out of memory when first measured."""
         job = self.job
         first = job.phase is main_pass(job.cell) and job.cell.batch is Batch.LARGEST and job.replicate == job.attempt == 0
-        full = isinstance(self.outcome, Failed) and self.outcome.status in {Status.OOM_DEVICE, Status.OOM_HOST}
+        full = self.failed is not None and self.failed.status in {Status.OOM_DEVICE, Status.OOM_HOST}
         # a record without a batch is the note that not even one row fits
         return first and full and job.B is not None
 

@@ -10,7 +10,7 @@ from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import Bundle, Rounds, bundles
 from attnbench.schema.cell import Cell
 from attnbench.schema.errors import ArgumentError
-from attnbench.schema.outcome import Failed, Status
+from attnbench.schema.outcome import Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Suite
@@ -105,7 +105,7 @@ def shared_out(
 
 def failed_with(record: Record, statuses: Collection[Status]) -> bool:
     """Say whether a record is a failure of one of these kinds."""
-    return isinstance(record.outcome, Failed) and record.outcome.status in statuses
+    return record.failed is not None and record.failed.status in statuses
 
 
 def is_whole(bundle: Bundle, jobs: CellJobs, ledgers: Iterable[Ledger]) -> bool:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Self
 
 from attnbench.schema.errand import Job, Pass, main_pass
-from attnbench.schema.outcome import SERVER, Failed, Status
+from attnbench.schema.outcome import SERVER, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.session.reporter import Reporter
@@ -101,9 +101,9 @@ class Progress:
             self._said.add(remark)
             self.reporter.say(remark)
         self._take(record)
-        main, outcome = main_pass(record.job.cell), record.outcome
+        main = main_pass(record.job.cell)
         if record.job.phase is main and not record.too_large:
-            self._parts[lane].statuses[outcome.status.value if isinstance(outcome, Failed) else "ok"] += 1
+            self._parts[lane].statuses[record.failed.status.value if record.failed else "ok"] += 1
         if record.seconds is not None and record.job.phase in {main, Pass.MEMORY}:
             self._sum += record.seconds
             self._lasts(record.job.cell.key, record.job.phase, record.seconds)
@@ -118,12 +118,12 @@ class Progress:
         return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 
     def _take(self, record: Record) -> None:
-        key, outcome = record.job.cell.key, record.outcome
+        key, failed = record.job.cell.key, record.failed
         if record.job.phase is not main_pass(record.job.cell) or record.too_large:
             return
-        if isinstance(outcome, Failed) and outcome.status is Status.INTERRUPTED:
+        if failed and failed.status is Status.INTERRUPTED:
             return
-        self.cross_off(key, None if isinstance(outcome, Failed) and self._given_up else record.job.replicate)
+        self.cross_off(key, None if failed and self._given_up else record.job.replicate)
 
     def cross_off(self, key: str, replicate: int | None = None) -> None:
         """A process is done; without a number all of the cell."""

@@ -10,7 +10,6 @@ from attnbench.report.exports.cell_names import cell_name
 from attnbench.report.exports.exchange import Export, ExportError, Source
 from attnbench.report.frame import frame
 from attnbench.schema.model import Model
-from attnbench.schema.outcome import Failed
 from attnbench.schema.record import Record
 from attnbench.schema.training import Training
 
@@ -90,14 +89,13 @@ def make_records(sources: Sequence[Source]) -> Export:
 
 
 def _row(record: Record) -> dict[str, object]:
-    job, outcome = record.job, record.outcome
-    failed = {"status": outcome.status, "reason": outcome.reason} if isinstance(outcome, Failed) else {"status": "ok"}
+    job, failed = record.job, record.failed
     return {
         "cell": job.cell.key,
         "method": job.cell.label,
         "workload": job.cell.workload,
         "pass": job.phase,
-        **failed,
+        **({"status": failed.status, "reason": failed.reason} if failed else {"status": "ok"}),
         "host": record.host,
         "device": record.device,
         "started": record.started,
@@ -106,5 +104,5 @@ def _row(record: Record) -> dict[str, object]:
         "replicate": job.replicate,
         "attempt": job.attempt,
         "seconds": record.seconds,
-        "samples": {name: list(series.values) for name, series in outcome.samples.items()},
+        "samples": {name: list(series.values) for name, series in record.outcome.samples.items()},
     }
