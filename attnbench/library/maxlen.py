@@ -11,7 +11,7 @@ from attnbench.library.answers import Answer, title
 from attnbench.library.runs import Run, RunLike
 from attnbench.places.place import carry_out
 from attnbench.report.findings import Findings
-from attnbench.report.questions.limits.table import ended, limits_csv, limits_tables, value_text
+from attnbench.report.questions.limits import ended, limits_csv, limits_tables, value_text
 from attnbench.report.site.runs import Kind, kind_of
 from attnbench.schedule.cells import MOST_ROWS
 from attnbench.schedule.ledger import Ledger

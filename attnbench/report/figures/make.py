@@ -13,7 +13,7 @@ from attnbench.report.figures.pareto import pareto
 from attnbench.report.figures.roofline import roofline
 from attnbench.report.findings import Findings
 from attnbench.report.questions.crossover.figure import crossover
-from attnbench.report.questions.fidelity.figure import fidelity
+from attnbench.report.questions.fidelity import fidelity
 from attnbench.report.questions.learning.figure import curves, drawings
 from attnbench.schema.figures import FIGURES
 

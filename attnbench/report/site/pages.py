@@ -18,7 +18,7 @@ from attnbench.report.headline import headline
 from attnbench.report.page import page
 from attnbench.report.questions.comparison.judgement import judge_runs
 from attnbench.report.questions.comparison.table import comparison_csv, comparison_table
-from attnbench.report.questions.limits.table import limits_csv, limits_tables
+from attnbench.report.questions.limits import limits_csv, limits_tables
 from attnbench.report.questions.selfcheck.table import about, subject
 from attnbench.report.questions.selfcheck.table import tables as selfcheck_tables
 from attnbench.report.questions.trend.page import page as trend_page

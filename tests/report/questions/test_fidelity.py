@@ -11,7 +11,7 @@ from attnbench.analyze.sections import Section
 from attnbench.report.figures.make import folder_files
 from attnbench.report.findings import Findings
 from attnbench.report.headline import headlines
-from attnbench.report.questions.fidelity.figure import lines, swept_parameters
+from attnbench.report.questions.fidelity import lines, swept_parameters
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import OUTPUT_ERROR

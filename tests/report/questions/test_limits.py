@@ -7,7 +7,7 @@ import pytest
 
 from attnbench.analyze.limits import limits
 from attnbench.report.findings import Findings
-from attnbench.report.questions.limits.table import ended, limits_csv, limits_tables, value_text
+from attnbench.report.questions.limits import ended, limits_csv, limits_tables, value_text
 from attnbench.report.text import latex, markdown
 from attnbench.report.text.table import plain
 from attnbench.schema.cell import Batch, Cell, Workload

@@ -1,1 +1,0 @@
-"""Which lengths and batches fit."""
