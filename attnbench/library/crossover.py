@@ -123,10 +123,7 @@ def _measured(suite: SuiteLike, goal: Goal, minutes: float | None, how: How) -> 
         info, jobs = folder.info(), scouted.jobs(folder.info(), Ledger())
         with scene.writing(folder, "its cell is measured again"):
             begin = time.monotonic()
-            scene.warn([info])
-            scene.say(
-                f"{len(info.cells)} cells x {info.suite.replicates} replicates on {info.surroundings.device}: {folder.path}"
-            )
+            scene.begins(f"{len(info.cells)} cells x {info.suite.replicates} replicates", [info], folder)
             kept = "what was measured is kept; read it with: attnbench crossover {} --of METHOD --over METHOD"
             while True:
                 progress = Progress(how.reporter, processes(info), block_of(info), folder.records())

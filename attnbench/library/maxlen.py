@@ -178,9 +178,8 @@ def _searched(
             sought = f"N = {p.N:,}, largest B" if cell.batch is Batch.LARGEST else "largest N"
             scene.say(f"{cell.label}, {cell.workload}, {p.mask}, {sought}: {value_text(found)}; ended by {ended(found)}")
 
-        scene.warn([info])
+        scene.begins(f"{len(info.cells)} searches", [info], folder)
         search = searches(scouted.jobs(info, Ledger()), max(info.suite.axes.N), ends)
-        scene.say(f"{len(info.cells)} searches on {info.surroundings.device}: {folder.path}")
         again, place = "what was tried is kept; see it with: attnbench maxlen {}", scene.place(info)
         scene.collect(carry_out(search, place, begins=progress.starts), [place], folder, progress, again)
     return folder

@@ -107,10 +107,7 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
             info, places = each[0], scene.places(each, folder.checkpoints)
             counted = [record for record in records if not failed_with(record, retried)]
             progress = Progress(scene.how.reporter, processes(info), block_of(info), counted, lanes=len(places))
-            scene.warn(each)
-            scene.say(
-                f"{len(info.cells)} cells x {info.suite.replicates} replicates on {info.surroundings.device}: {folder.path}"
-            )
+            scene.begins(f"{len(info.cells)} cells x {info.suite.replicates} replicates", each, folder)
             where = {
                 "lanes": lanes if parts[0].cores else None,
                 "devices": devices if isinstance(devices, str) else ",".join(devices),

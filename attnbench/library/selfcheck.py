@@ -131,9 +131,7 @@ def _measure(folder: RunFolder, info: RunInfo, plan: Plan, scouted: Scouted, sce
         progress = Progress(scene.how.reporter, left, block, records, given_up=False)
         first = min(FIRST, plan.replicates)
         schedule = in_turns(scouted.jobs(info, Ledger.of(records)), plan, warmups_of(plan, records))
-        size = f"{plan.verdicts} verdicts x 2 sides x {plan.replicates} processes"
-        scene.warn([info])
-        scene.say(f"{size} on {scouted.surroundings.device}: {folder.path}")
+        scene.begins(f"{plan.verdicts} verdicts x 2 sides x {plan.replicates} processes", [info], folder)
 
         def rounds_over() -> int:
             return min((plan.place(number).replicate for _, number in progress.left), default=plan.replicates)

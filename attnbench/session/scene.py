@@ -159,6 +159,11 @@ class Scene:
         if words := disturbance(info.surroundings for info in lanes):
             self.say(words)
 
+    def begins(self, what: str, lanes: Sequence[RunInfo], folder: RunFolder) -> None:
+        """Say what disturbs these lanes; and what is measured, on which device, into which folder."""
+        self.warn(lanes)
+        self.say(f"{what} on {lanes[0].surroundings.device}: {folder.path}")
+
     @contextmanager
     def writing(self, folder: RunFolder, lost: str) -> Iterator[list[Record]]:
         """Keep other writers out; gives the records that there are, after `lost` is said of those that cannot be read.
