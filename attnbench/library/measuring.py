@@ -23,7 +23,6 @@ from attnbench.session.scene import How, Measuring, Scene, going_on, refuse_chan
 from attnbench.session.scout import CellsOf, Scouted
 from attnbench.store.run_folder import RunFolder
 from attnbench.suite.expand import expand
-from attnbench.suite.load import Loaded
 
 _ASK_ABOVE = 1000
 
@@ -86,7 +85,8 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
     with ExitStack() as opened:
         stations: Sequence[Station] = ()
         if cluster:
-            meant = _chosen(suite, only, asked)[1] if resume is None else RunFolder(Path(resume)).own().suite
+            begun = RunFolder(Path(resume)).own().suite if resume is not None else None
+            meant = begun or select(suite, asked.impl, asked.device, asked.replicates, only)[1]
             stations = opened.enter_context(cluster.stations(meant, asked))
         scene = opened.enter_context(Scene(asked, stations=stations))
         if resume is None:
@@ -145,17 +145,10 @@ def _statuses(retry: str | Sequence[str]) -> set[Status]:
     return {Status(name) for name in (known if "failed" in names else names)}
 
 
-def _chosen(asked: SuiteLike | None, only: Only, how: How) -> tuple[Loaded, Suite]:
-    """The suite of a new run, as it was written and as it is measured. Raises UsageError."""
-    if not asked and not only.methods:
-        raise UsageError("name a suite or methods: attnbench run quick, or attnbench run --methods 'linear.*,softmax.sdpa'")
-    return select(asked, how.impl, how.device, how.replicates, only)
-
-
 def _begin(asked: SuiteLike | None, only: Only, shard: Shard | None, cells: CellsOf, scene: Scene) -> tuple[Scouted, RunInfo]:
     """Ask everything for a new run, and refuse a suite that cannot be measured."""
     how = scene.how
-    loaded, suite = _chosen(asked, only, how)
+    loaded, suite = select(asked, how.impl, how.device, how.replicates, only)
     scouted = scene.scout(suite, shard.expand if shard else cells)
     check_methods(loaded, scouted)
     count = len(scouted.cells)

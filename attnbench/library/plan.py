@@ -197,8 +197,6 @@ def plan(  # noqa: PLR0913 - one parameter an option
 
     `assume` is a GPU that is not here, as h200, by whose data sheet times are told. Raises UsageError, ScoutError.
     """
-    if not suite and not methods:
-        raise UsageError("name a suite or methods: attnbench plan quick, or attnbench plan --methods 'linear.*,softmax.sdpa'")
     only = Only(methods=methods, N=N, workloads=workloads, causal=causal)
     loaded, asked = select(suite, impl, device, only=only)
     sheet = DATA_SHEETS[one_of(DATA_SHEETS, assume, "assume")] if assume else None

@@ -139,8 +139,6 @@ def submit(
 
 def _planned(given: SuiteLike | None, only: Only, how: How) -> RunInfo:
     """What run.json says of a run before any node has seen it; nothing of the machine on which it is submitted."""
-    if not given and not only.methods:
-        raise UsageError("name a suite or methods: attnbench run scaling --on slurm --device cuda")
     _, suite = select(given, how.impl, how.device, how.replicates, only)
     if suite.device == "auto":
         raise ArgumentError(

@@ -78,6 +78,8 @@ def select(
 ) -> tuple[Loaded, Suite]:
     """The suite as it was written, and as the other arguments change it. Raises SuiteError, UsageError."""
     only = only or Only()
+    if not given and not only.methods:
+        raise UsageError("name a suite or methods, as: attnbench run quick, attnbench plan --methods 'linear.*,softmax.sdpa'")
     loaded = load(given or only.as_suite())
     suite, added = loaded.suite, tuple(Method(name=name) for name in addresses(impl))
     chosen = grouped((method.name, method.params) for method in (only.meant(sorted(suite.names)) if given else ()))
