@@ -1,6 +1,5 @@
 """This machine, or a part of it: one process for each job, one job at a time on its device."""
 
-import platform
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from attnbench.places.lane import Lane
+from attnbench.places.place import INTERRUPTED, record_of
 from attnbench.schedule.steps import Server, Step
 from attnbench.schema.errand import Answer, Errand, Job, Pass
 from attnbench.schema.outcome import Failed, Measured, Status
@@ -63,7 +63,7 @@ class Local:
     def do(self, step: Step) -> Record:
         """Do a job, or settle it without starting anything."""
         if step.settled is not None:
-            return self._record(step.job, step.settled)
+            return record_of(self.run_info, self, step.job, step.settled)
         if any(server.round != step.server.round for server in self._open):
             self.__exit__()
         if step.server not in self._open:
@@ -81,7 +81,7 @@ class Local:
             self._in_flight = None
         if not isinstance(answer, Measured | Failed):
             answer = Failed(status=Status.ERROR, reason=f"the worker answered with a {type(answer).__name__}")
-        return self._record(step.job, answer, started, seconds)
+        return record_of(self.run_info, self, step.job, answer, started=started, seconds=seconds)
 
     def cut(self) -> None:
         """End what is being done, as another thread waits for it."""
@@ -92,21 +92,4 @@ class Local:
 
     def interrupted(self) -> Record | None:
         """Return the record of the job that an interruption ended, if there was one."""
-        if self._in_flight is None:
-            return None
-        why = Failed(status=Status.INTERRUPTED, reason="the run was interrupted during this job")
-        return self._record(self._in_flight, why)
-
-    def _record(
-        self, job: Job, outcome: Measured | Failed, started: datetime | None = None, seconds: float | None = None
-    ) -> Record:
-        """Return the record of a job. One that was not started took no seconds."""
-        return Record(
-            job=job,
-            outcome=outcome,
-            environment=self.run_info.environment_digest,
-            host=platform.node(),
-            device=self.device,
-            started=(started or datetime.now(UTC)).isoformat(timespec="milliseconds"),
-            seconds=seconds,
-        )
+        return record_of(self.run_info, self, self._in_flight, INTERRUPTED) if self._in_flight else None

@@ -1,13 +1,18 @@
 """What a place is, and how a schedule is carried out in one, or in two."""
 
+import platform
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Protocol, Self
 
 from attnbench.schedule.steps import Schedule, Step
 from attnbench.schema.errand import Job
+from attnbench.schema.outcome import Failed, Outcome, Status
 from attnbench.schema.record import Record
+from attnbench.schema.run import RunInfo
 
+INTERRUPTED = Failed(status=Status.INTERRUPTED, reason="the run was interrupted during this job")
 Told = Callable[[int, Job], object]
 """Is told the number of a side or lane, and the job that begins there."""
 Made = Generator[tuple[int, Record]]
@@ -36,6 +41,22 @@ class Place(Protocol):
 
     def interrupted(self) -> Record | None:
         """Return the record of the job that an interruption ended, if there was one."""
+
+
+def record_of(
+    info: RunInfo,
+    place: Place,
+    job: Job,
+    outcome: Outcome,
+    *,
+    host: str = "",
+    started: datetime | None = None,
+    seconds: float | None = None,
+) -> Record:
+    """Return the record of a job that was done in a place, on this host by default. One not started took no seconds."""
+    when = (started or datetime.now(UTC)).isoformat(timespec="milliseconds")
+    digest, host = info.environment_digest, host or platform.node()
+    return Record(job=job, outcome=outcome, environment=digest, host=host, device=place.device, started=when, seconds=seconds)
 
 
 def carry_out(schedule: Schedule, *places: Place, begins: Told = lambda *_: None) -> Made:

@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 from attnbench.places.lane import Lane
+from attnbench.places.place import INTERRUPTED, record_of
 from attnbench.places.station import LocalStation
 from attnbench.schedule.steps import Server, Step
 from attnbench.schema.errand import ANSWER, ERRAND, Answer, Errand, Job, Surroundings, Survey
@@ -137,14 +137,14 @@ class RayPlace:
     def do(self, step: Step) -> Record:
         """Do a job; if its actor or node is lost meanwhile, that is a try of it which failed."""
         if step.settled is not None:
-            return self._failed(step.job, step.settled, None)
+            return record_of(self.info, self, step.job, step.settled, host=self.host)
         self._in_flight, begin = step.job, time.monotonic()
         try:
             record = parse(self.ray.get(self.actor.do.remote(step.job.model_dump_json(), tuple(step.server))))
         except self.ray.exceptions.RayError as error:
             self.lost = True
             why = Failed(status=Status.CRASHED, reason=f"the actor on {self.host} was lost: {_first(error)}")
-            record = self._failed(step.job, why, time.monotonic() - begin)
+            record = record_of(self.info, self, step.job, why, host=self.host, seconds=time.monotonic() - begin)
         if not self._is_cut:
             self._in_flight = None
         return record
@@ -156,21 +156,7 @@ class RayPlace:
 
     def interrupted(self) -> Record | None:
         """Return the record of the job that an interruption ended, if there was one."""
-        if self._in_flight is None:
-            return None
-        why = Failed(status=Status.INTERRUPTED, reason="the run was interrupted during this job")
-        return self._failed(self._in_flight, why, None)
-
-    def _failed(self, job: Job, outcome: Failed, seconds: float | None) -> Record:
-        return Record(
-            job=job,
-            outcome=outcome,
-            environment=self.info.environment_digest,
-            host=self.host,
-            device=self.device,
-            started=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            seconds=seconds,
-        )
+        return record_of(self.info, self, self._in_flight, INTERRUPTED, host=self.host) if self._in_flight else None
 
 
 @contextmanager
