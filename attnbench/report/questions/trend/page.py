@@ -1,7 +1,7 @@
 """Trends as one page: what changed, a small chart for each series that needs a look most, and a table of the others."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
@@ -25,25 +25,6 @@ _CHARTS = (
 )
 
 
-@dataclass(frozen=True)
-class Card:
-    """One series in words, as a card or as a row says them."""
-
-    trend: Trend
-    anchor: str
-    name: str
-    word: str
-    """How the newest change went; empty where there is none."""
-    newest: str
-    """The newest number, or how the cell fails."""
-    turns: tuple[str, ...]
-    """The newest changes, newest first; for a cell that fails without one, how it fails."""
-    about: str
-    """How many runs there are, and how much they vary."""
-    picture: str = ""
-    """The address of its chart."""
-
-
 def page(trends: Trends) -> str:
     """Write HTML of one file, which needs neither a network nor a script; whatever is in a name is inert."""
     # names, reasons and machines come from users: all that is not in the template is escaped
@@ -54,14 +35,13 @@ def page(trends: Trends) -> str:
     charts = pictures(trends, ordered[:MOST])
     cards = [_card(trends, trend, f"s{i}", names, next(charts, "")) for i, trend in enumerate(ordered)]
     # by suite and machine, and therein by workload; each in the order of the worst that it holds
-    suites: dict[tuple[str, str], dict[str, list[Card]]] = {}
-    for card in cards[:MOST]:
-        track = card.trend.track
-        groups = suites.setdefault((track.suite, one_line(track.machine)), {})
-        groups.setdefault(track.cell.workload.value, []).append(card)
-    changed, rows = [card for card in cards if card.trend.turns], []
-    for card in changed[:_ROWS]:
-        turn = card.trend.turns[-1]
+    suites: dict[tuple[str, str], dict[str, list[Mapping[str, object]]]] = {}
+    for trend, card in zip(ordered[:MOST], cards, strict=False):
+        groups = suites.setdefault((trend.track.suite, one_line(trend.track.machine)), {})
+        groups.setdefault(trend.track.cell.workload.value, []).append(card)
+    changed, rows = [(trend, card) for trend, card in zip(ordered, cards, strict=True) if trend.turns], []
+    for trend, card in changed[:_ROWS]:
+        turn = trend.turns[-1]
         old, new = trends.entries[turn.last], trends.entries[turn.first]
         since = words.joined("; ", new.date, words.commits(old, new))
         rows.append((card, (*words.change(turn, trends.quantity), since)))
@@ -77,7 +57,8 @@ def page(trends: Trends) -> str:
     )
 
 
-def _card(trends: Trends, trend: Trend, anchor: str, names: dict[tuple[str, str], str], picture: str) -> Card:
+def _card(trends: Trends, trend: Trend, anchor: str, names: dict[tuple[str, str], str], picture: str) -> Mapping[str, object]:
+    """Say of one series what its card or its row shows."""
     quantity, track, turns = trends.quantity, trend.track, []
     for turn in reversed(trend.turns[-_TURNS:]):
         old, new = trends.entries[turn.last], trends.entries[turn.first]
@@ -101,13 +82,13 @@ def _card(trends: Trends, trend: Trend, anchor: str, names: dict[tuple[str, str]
         about.append(f"UNCLEAR: the smallest change that it could show is {words.could_show(trend)}")
     if picture and size > 1:
         about.append(f"a point is {size} runs: median, shaded from least to greatest")
-    return Card(
-        trend=trend,
-        anchor=anchor,
-        name=one_line(names[track.suite, track.cell.key]),
-        word=words.head(trend.turns[-1], quantity) if trend.turns else "",
-        newest=newest,
-        turns=tuple(turns),
-        about=words.joined("; ", *about),
-        picture=picture,
-    )
+    return {
+        "trend": trend,
+        "anchor": anchor,
+        "name": one_line(names[track.suite, track.cell.key]),
+        "word": words.head(trend.turns[-1], quantity) if trend.turns else "",
+        "newest": newest,
+        "turns": turns,
+        "about": words.joined("; ", *about),
+        "picture": picture,
+    }
