@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnbench import registry
-from attnbench.schema.cell import Cell, label
+from attnbench.schema.cell import label
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.noun import Scalar, in_words
 from attnbench.schema.problem import DType, Problem
@@ -68,18 +68,19 @@ def show(
     known = parameters(loaded)
     if strange := [each for each in params if not takes(known, each)]:
         raise ArgumentError("param", strange[0], no_parameter(strange[0], known))
-    masks = (True, False) if causal is None else (causal,)
-    problems = [Problem(H=heads, N=N, D=width, dtype=DType.FLOAT32, causal=mask) for mask in masks]
-    reasons = [_refusal(called, loaded, problem, params) for problem in problems]
-    problem = next((problem for problem, reason in zip(problems, reasons, strict=True) if reason is None), None)
-    if problem is None:
-        words = [f"{each.mask}: {reason}" for each, reason in zip(problems, reasons, strict=True)]
-        said = words if len(set(reasons)) > 1 else [str(reasons[0])]
-        raise UsageError(f"{called} cannot be shown: {'; '.join(said)}")
-    try:
-        weights = draw_weights(method, problem, params, seed)[0].numpy()
-    except Exception as error:  # noqa: BLE001 - whatever a plugin raises
-        raise UsageError(f"{called} cannot be shown: {in_words(error)}") from None
+    refused: dict[str, str] = {}
+    for is_causal in (True, False) if causal is None else (causal,):
+        problem = Problem(H=heads, N=N, D=width, dtype=DType.FLOAT32, causal=is_causal)
+        try:
+            weights = draw_weights(method, problem, params, seed)[0].numpy()
+            break
+        except registry.UnsupportedError as error:
+            refused[str(error).removeprefix(f"{called}: ")] = problem.mask
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises
+            raise UsageError(f"{called} cannot be shown: {in_words(error)}") from None
+    else:
+        reasons = [f"{mask}: {reason}" for reason, mask in refused.items()] if len(refused) > 1 else [*refused]
+        raise UsageError(f"{called} cannot be shown: {'; '.join(reasons)}")
     # the problem, and the parameters that nobody gave
     defaults = {name: each.default for name, each in inspect.signature(loaded).parameters.items() if name not in params}
     stated = [f"{name}={value}" for name, value in defaults.items() if isinstance(value, bool | int | float | str)]
@@ -102,13 +103,3 @@ def _load(name: str) -> "type[Attention]":
     if absent := registry.missing(method):
         raise UsageError(registry.pip_line(name, absent))
     return method
-
-
-def _refusal(name: str, method: "type[Attention]", problem: Problem, params: dict[str, Scalar]) -> str | None:
-    """None where some device can run it: the reference, which is what is shown, runs on any."""
-    cells = [Cell(method=name, problem=problem, params=params, device=device) for device in ("cpu", "cuda")]
-    try:
-        reasons = [method.refusal(cell) for cell in cells]
-    except (TypeError, ValueError, OverflowError) as error:
-        return in_words(error)
-    return "; on CUDA: ".join(dict.fromkeys(map(str, reasons))) if all(reasons) else None
