@@ -94,21 +94,25 @@ def sections(summaries: Sequence[CellSummary], axes: Axes, devices: Mapping[str,
         """Name the device, where there are several; a cell that was not run yet stands with those of the first."""
         return {"device": devices.get(summary.environment, next(iter(devices.values())))} if devices else {}
 
-    words = [axes_in_words(summary.cell) | place(summary) for summary in summaries]
-    cells = [summary.cell for summary in summaries]
-    models = ([_model(cell) for cell in cells if cell.training], [_model(cell) for cell in cells if cell.model])
-    varying = {name for each in (words, *models) for name in (each[0] if each else ()) if len({w[name] for w in each}) > 1}
+    varying = varied(axes_in_words(s.cell) | place(s) | model_in_words(s.cell) for s in summaries)
     gathered: dict[tuple[Workload, bool, str], list[CellSummary]] = {}
     for rule, members in _by_batch(summaries, axes):
         for summary in members:
             cell = summary.cell
             # where heads of k and v are grouped in some cells, those of the others are said too
-            about = axes_in_words(cell) | {"kv_heads": f"kv_heads={cell.problem.kv_heads}"} | place(summary) | _model(cell)
+            about = axes_in_words(cell) | {"kv_heads": f"kv_heads={cell.problem.kv_heads}"} | place(summary)
+            about |= model_in_words(cell)
             conditions = [cell.problem.dtype.value, *(text for name, text in about.items() if name in varying), rule]
             key = (cell.workload, cell.problem.causal, ", ".join(filter(None, conditions)))
             gathered.setdefault(key, []).append(summary)
     found = [Section(*key, tuple(own)) for key, own in gathered.items()]
     return sorted(found, key=lambda s: (list(Workload).index(s.workload), not s.causal))
+
+
+def varied(told: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return the names of the conditions of which these tell several words; who tells nothing of one differs in none."""
+    words = grouped(item for each in told for item in each.items())
+    return [name for name, several in words.items() if len(set(several)) > 1]
 
 
 def _by_batch(summaries: Sequence[CellSummary], axes: Axes) -> list[tuple[str, Sequence[CellSummary]]]:
@@ -145,7 +149,7 @@ def axes_in_words(cell: Cell) -> dict[str, str]:
     }
 
 
-def _model(cell: Cell) -> dict[str, str]:
+def model_in_words(cell: Cell) -> dict[str, str]:
     """Describe the model around the attention; nothing of a cell without one."""
     if model := cell.model:
         weights = f"weights {model.weights}" if model.weights else "random weights"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from tabulate import tabulate
 
 from attnbench import registry
-from attnbench.analyze.sections import grouped
+from attnbench.analyze.sections import grouped, varied
 from attnbench.measure import environment
 from attnbench.places.elsewhere import DATA_SHEETS, Elsewhere
 from attnbench.places.station import LocalStation
-from attnbench.report.questions.trend.names import conditions, varied
+from attnbench.report.questions.trend.names import conditions
 from attnbench.report.text.html import table_html
 from attnbench.report.text.table import Table
 from attnbench.schema import units
@@ -131,7 +131,7 @@ class Plan:
         """A row a cell, with the conditions that vary within the suite; of a large suite a row a method and workload."""
         if self.share < 1:
             return self._by_method()
-        others = [name for name in varied(self.scouted.cells) if name not in _ALWAYS]
+        others = [name for name in varied(map(conditions, self.scouted.cells)) if name not in _ALWAYS]
         rows = []
         for planned in self.cells:
             cell, p = planned.cell, planned.cell.problem

@@ -1,8 +1,8 @@
 """What a track is called: its method, its length, and those of its conditions that vary within its suite."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from attnbench.analyze.sections import axes_in_words, grouped
+from attnbench.analyze.sections import axes_in_words, model_in_words, varied
 from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.history import Track
 from attnbench.schema.units import length
@@ -15,7 +15,7 @@ def track_names(tracks: Iterable[Track]) -> dict[tuple[str, str], str]:
         suites.setdefault(track.suite, {})[track.cell.key] = track.cell
     found: dict[tuple[str, str], str] = {}
     for suite, cells in suites.items():
-        varying = varied(list(cells.values()))
+        varying = varied(map(conditions, cells.values()))
         names = {}
         for key, cell in cells.items():
             own = conditions(cell)
@@ -27,22 +27,13 @@ def track_names(tracks: Iterable[Track]) -> dict[tuple[str, str], str]:
     return found
 
 
-def varied(cells: Sequence[Cell]) -> list[str]:
-    """Return the names of the conditions besides method and length in which these cells differ."""
-    # a cell without a model differs from the others by its workload already, and says nothing of models
-    told = grouped(item for cell in cells for item in conditions(cell).items())
-    return [name for name, several in told.items() if len(set(several)) > 1]
-
-
 def conditions(cell: Cell) -> dict[str, str]:
-    """Tell all conditions by name; of a model `copy`, `layers=2`."""
-    found = {
+    """Tell all conditions besides method and length by name; of a model `copy`, `layers=2`."""
+    return {
         "workload": cell.workload.value,
         "mask": cell.problem.mask,
         "dtype": cell.problem.dtype.value,
         "batch": "largest B" if cell.batch is Batch.LARGEST else "",
         **axes_in_words(cell),
+        **model_in_words(cell),
     }
-    for name, value in (item for model in (cell.training, cell.model) if model for item in model.model_dump().items()):
-        found[name] = str(value) if name in {"task", "data", "config"} else f"{name}={value}"
-    return found
