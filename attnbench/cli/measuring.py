@@ -41,6 +41,7 @@ from attnbench.cli.terminal import (
     at_work,
     check_outs,
     explained,
+    plainly,
     print_text,
     write_out,
     write_outs,
@@ -200,7 +201,7 @@ def rerun(
     with at_work() as terminal:
         how: Measuring = {"replicates": replicates, "results": results, "wait": not no_wait, "reporter": terminal}
         made, verdict = attnbench.rerun(run, cell, margin=margin, **how)
-        print_text(verdict.text)
+        print(plainly(str(verdict)))
         terminal.say(f"records, tables and plots: {made.path}")
         refuse_nothing(made, terminal)
 
@@ -376,7 +377,7 @@ def selfcheck(  # noqa: PLR0913, PLR0917 - one parameter an option
         done = attnbench.selfcheck(
             method, N=n, causal=causal, verdicts=verdicts, seconds=seconds, margin=margin, inject=inject, resume=resume, **how
         )
-    print_text(done.text)
+    print(plainly(str(done)))
     kept = f"{textwrap.fill(done.kept, 80)}\n" if done.kept else ""
     print(f"\n{kept}records and figures: {done.folder.path}")
     if not done.found.measured:
@@ -414,7 +415,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
             done = attnbench.compare(
                 *runs, baseline=baseline, live=live, suite=suite, margin=margin, metric=metric, across_machines=anywhere, **how
             )
-        print_text(done.text)
+        print(plainly(str(done)))
         write_outs(out, done.form)
         if exit_code:
             sys.exit(done.code)
@@ -448,7 +449,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
             how: Measuring = {"impl": impl, "device": device, "replicates": max_replicates, "results": results}
             how |= {"wait": not no_wait, "reporter": terminal}
             done = attnbench.gate(suite, base=base, stored=stored, margin=margin, across_machines=across_machines, **how)
-        print_text(done.text)
+        print(plainly(str(done)))
         print(f"\n{done.headline}")
         write_outs(out, done.form)
         if json is not None:
@@ -509,7 +510,7 @@ def crossover(  # noqa: PLR0913, PLR0917 - one parameter an option
             minutes=minutes,
             **how,
         )
-    print_text(done.text)
+    print(plainly(str(done)))
     write_outs(out, done.form)
 
 
@@ -535,5 +536,5 @@ def maxlen(  # noqa: PLR0913, PLR0917 - one parameter an option
         how: Measuring = {"impl": impl, "device": device, "results": results}
         how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
         done = attnbench.maxlen(*what, method=method, memory=memory, limit=limit, batch=batch, **how)
-    print_text(done.text)
+    print(plainly(str(done)))
     write_outs(out, done.form)

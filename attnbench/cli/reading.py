@@ -81,7 +81,7 @@ def cite(
     """What a paper cites and has to tell of a run: BibTeX, and a list that is filled in from the records."""
     check_outs(out, ("bib", "md"))
     done = attnbench.cite(run)
-    print_text(done.text)
+    print(plainly(str(done)))
     write_outs(out, done.form)
 
 
@@ -106,7 +106,7 @@ def advise(  # noqa: PLR0913, PLR0917 - one parameter an option
     done = attnbench.advise(
         *runs, N=n, workload=given, causal=causal, memory=memory, min=min, max=max, by=by, reporter=Terminal()
     )
-    print_text(done.text)
+    print(plainly(str(done)))
     write_outs(out, done.form)
 
 

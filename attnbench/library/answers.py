@@ -12,7 +12,6 @@ from attnbench.report.questions.comparison.judgement import Judgement
 from attnbench.report.questions.comparison.table import comparison_csv, comparison_table, console
 from attnbench.report.text import latex, markdown
 from attnbench.report.text.html import safe, table_html
-from attnbench.report.text.names import ascii_only
 from attnbench.report.text.numbers import percent
 from attnbench.report.text.table import Table, csv_text, plain
 from attnbench.schema.run import RunInfo
@@ -48,11 +47,6 @@ class Answer:
     """Its numbers in SI units, where it has some that the tables round."""
     own_image: Callable[[str], bytes] | None = field(default=None, repr=False)
     """A picture, as png, svg or pdf, where it has one."""
-
-    def text(self, *, unicode: bool = True) -> str:
-        """For a terminal; in plain ASCII where that is not UTF-8."""
-        text = self.own_text() if self.own_text else plain(self.tables)
-        return text if unicode else ascii_only(text)
 
     def markdown(self) -> str:
         """A page of Markdown."""
@@ -94,7 +88,8 @@ class Answer:
             write_named(file, self.form(file.suffix.removeprefix(".")))
 
     def __str__(self) -> str:
-        return self.text()
+        """What a terminal shows."""
+        return self.own_text() if self.own_text else plain(self.tables)
 
     def _repr_html_(self) -> str:
         return self.html()

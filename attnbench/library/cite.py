@@ -25,12 +25,6 @@ class Citation:
     checklist: str
     """Markdown: a point a line, ticked where the run answers it."""
 
-    def text(self, *, unicode: bool = True) -> str:
-        """Both, for a terminal of 80 columns."""
-        lines = "\n".join(wrapped(line) for line in self.checklist.splitlines())
-        text = f"{lines}\n\n{self.bibtex}"
-        return text if unicode else text.encode("ascii", "replace").decode()
-
     def form(self, name: str) -> bytes:
         """The content of a file whose name ends so: bib or md. Raises KeyError."""
         return {"bib": self.bibtex, "md": self.checklist}[name].encode()
@@ -41,7 +35,9 @@ class Citation:
             write_named(file, self.form(file.suffix.removeprefix(".")))
 
     def __str__(self) -> str:
-        return self.text()
+        """Both, for a terminal of 80 columns."""
+        lines = "\n".join(wrapped(line) for line in self.checklist.splitlines())
+        return f"{lines}\n\n{self.bibtex}"
 
 
 def cite(run: RunLike) -> Citation:

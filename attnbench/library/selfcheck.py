@@ -38,14 +38,11 @@ class Selfcheck:
     kept: str
     """What was kept for `gate`, in words."""
 
-    def text(self, *, unicode: bool = True) -> str:
-        """For a terminal."""
+    def __str__(self) -> str:
+        """What a terminal shows."""
         from attnbench.report.questions.selfcheck import table
 
-        return table.console(self.found, self.folder.info(), unicode=unicode)
-
-    def __str__(self) -> str:
-        return self.text()
+        return table.console(self.found, self.folder.info())
 
 
 def selfcheck(  # noqa: PLR0913 - one parameter an option

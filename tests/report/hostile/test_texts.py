@@ -37,6 +37,7 @@ from attnbench.report.questions.crossover.table import crossover_csv, crossover_
 from attnbench.report.questions.trend import words as trend_words
 from attnbench.report.tables import tables
 from attnbench.report.text import latex, markdown
+from attnbench.report.text.names import ascii_only
 from attnbench.report.text.table import Table, wrapped
 from tests.report.hostile.conftest import Bundle, unseen
 
@@ -147,8 +148,9 @@ def test_the_tables_compile_and_the_names_can_be_read(tmp_path: Path, run: Bundl
 
 
 def test_a_terminal_gets_no_control_character(run: Bundle, judgement: Judgement, pairs: list[Versus], trends: Trends) -> None:
+    compared = comparison_console(judgement)
     for unicode in (True, False):
-        texts = [console.summary(run.findings, unicode=unicode), comparison_console(judgement, unicode=unicode)]
+        texts = [console.summary(run.findings, unicode=unicode), compared if unicode else ascii_only(compared)]
         assert max(len(line) for text in texts for line in text.splitlines()) <= 80
         for text in (*texts, trend_words.console(trends, unicode=unicode)):
             assert unseen(text) == set()

@@ -10,7 +10,7 @@ from attnbench.analyze.quantities import TIME, Unit
 from attnbench.analyze.verdict import Ratio, Verdict
 from attnbench.report.questions.comparison.judgement import Judgement, word
 from attnbench.report.text.markdown import escape, one_table
-from attnbench.report.text.names import ascii_only, one_line, shorten
+from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.numbers import written
 from attnbench.report.text.statuses import short
 from attnbench.report.text.table import WIDTH, Table, rows_csv, wrapped
@@ -193,7 +193,7 @@ def job_summary(judgement: Judgement, headline: str) -> str:
         rows = rows[: len(rows) * MOST_BYTES // (len(text.encode()) + 1)]
 
 
-def console(judgement: Judgement, *, unicode: bool = True) -> str:
+def console(judgement: Judgement) -> str:
     """Return the conclusion, the rows that are not SAME, and the notes."""
     loud = [c for c in judgement.sorted if c.verdict not in {Verdict.SAME, Verdict.ABSENT} or _brief_memory(c)]
     # an answer of nothing but SAME is shown in full, as far as it fits
@@ -203,8 +203,7 @@ def console(judgement: Judgement, *, unicode: bool = True) -> str:
     if len(rows) > _ROWS:
         lines.append(f"{len(rows) - _ROWS} more: see --out")
     notes = (f"{judgement.conclusion}.", *reasons(judgement)[:_BRIEF_REASONS], *judgement.notes)
-    text = "\n".join([*lines, "", *map(wrapped, notes)])
-    return text if unicode else ascii_only(text)
+    return "\n".join([*lines, "", *map(wrapped, notes)])
 
 
 def _grid(judgement: Judgement, rows: list[Comparison]) -> str:

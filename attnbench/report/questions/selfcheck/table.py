@@ -11,7 +11,7 @@ from attnbench.analyze.statistics import Interval
 from attnbench.report.conditions import machine
 from attnbench.report.findings import Findings
 from attnbench.report.text.markdown import markdown
-from attnbench.report.text.names import ascii_only, one_line, shorten
+from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.numbers import in_percent
 from attnbench.report.text.table import WIDTH, Table, plain
 from attnbench.schema.run import RunInfo
@@ -96,14 +96,13 @@ def tables(found: Calibration, run: RunInfo) -> list[Table]:
     ]
 
 
-def console(found: Calibration, run: RunInfo, *, unicode: bool = True) -> str:
+def console(found: Calibration, run: RunInfo) -> str:
     """Return at most 80 columns of text: the highest replicate counts, as far as they fit."""
     shown = [
         Table(_PAIRED, *_grid(found, found.paired[-_COLUMNS:], in_full=False), notes=tuple(notes(found, run))),
         Table(_UNPAIRED, *_grid(found, found.unpaired[-_COLUMNS:], in_full=False)),
     ]
-    text = f"{textwrap.fill(about(found), WIDTH)}\n\n{plain(shown)}"
-    return text if unicode else ascii_only(text)
+    return f"{textwrap.fill(about(found), WIDTH)}\n\n{plain(shown)}"
 
 
 def _grid(found: Calibration, powers: Sequence[Power], *, in_full: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
