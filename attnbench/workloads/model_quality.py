@@ -23,9 +23,8 @@ from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import DIVERGENCE, MQAR, NEEDLE, PERPLEXITY, Failed, Measured, Outcome, Series, Status
 from attnbench.store.cache import cache_folder
 from attnbench.store.files import write_durably
-from attnbench.suite.models import file_of
 from attnbench.workloads.setting import set_up
-from attnbench.workloads.whole_model import model_of, swapped_numbers
+from attnbench.workloads.whole_model import model_of, read_model, swapped_numbers
 
 if TYPE_CHECKING:
     from attnbench.hf.text import Text
@@ -90,22 +89,18 @@ def _own_model(cell: Cell, about: Model, text: "Text", seed: int) -> Any:  # noq
 
     What was trained is kept in the user's cache, for every method of a suite begins with the same model.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     from attnbench.hf.text import drawn
 
-    dtype, N, B = getattr(torch, cell.problem.dtype), cell.problem.N, cell.problem.B
     if about.weights:
-        return AutoModelForCausalLM.from_pretrained(about.weights, dtype=dtype).to(cell.device)
-    config = AutoConfig.from_pretrained(file_of(about.config))
-    if (vocabulary := config.get_text_config().vocab_size) < 256:
-        raise ValueError(f"{about.config} has {vocabulary} tokens; bytes of a text are 256")
+        return read_model(cell)
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype).to(cell.device)
+    model, N, B = read_model(cell), cell.problem.N, cell.problem.B
+    if (vocabulary := model.config.get_text_config().vocab_size) < 256:
+        raise ValueError(f"{about.config} has {vocabulary} tokens; bytes of a text are 256")
     if not about.learnt:
         return model
     versions = {name: registry.installed_version(name) for name in ("torch", "transformers")}
-    said = [config.to_json_string(), text.name, about.learnt, seed, N, B, str(dtype), cell.device_kind, versions]
+    said = [model.config.to_json_string(), text.name, about.learnt, seed, N, B, str(model.dtype), cell.device_kind, versions]
     file = cache_folder() / "models" / f"{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:24]}.safetensors"
     if file.is_file():
         model.load_state_dict(load(file.read_bytes()), strict=False)

@@ -174,23 +174,24 @@ def whole_model(cell: Cell, seed: int) -> WholeModel:
 
 def build(cell: Cell, kind: type[Attention]) -> Any:  # noqa: ANN401 - a model of transformers
     """Build the model that a cell states, with its method in the layers that do not keep their own attention."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     from attnbench import hf
 
-    about = model_of(cell)
-    config = AutoConfig.from_pretrained(file_of(about.config))
-    dtype = getattr(torch, cell.problem.dtype)
-    implementation = kind.in_models or "sdpa"
-    if about.weights:
-        model = AutoModelForCausalLM.from_pretrained(about.weights, dtype=dtype, attn_implementation=implementation)
-    else:
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=implementation)
-    model.to(cell.device)
+    model = read_model(cell, attn_implementation=kind.in_models or "sdpa")
     if not kind.in_models:
         params: dict[str, Any] = dict(cell.params)
-        hf.swap(model, cell.method, swapped_numbers(model, about), capacity=cell.problem.N, **params)
+        hf.swap(model, cell.method, swapped_numbers(model, model_of(cell)), capacity=cell.problem.N, **params)
     return model
+
+
+def read_model(cell: Cell, **options: str) -> Any:  # noqa: ANN401 - a model of transformers
+    """Return the model that a cell states, with its own attention: of its weights, or of random ones by the seed of torch."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    about, dtype = model_of(cell), getattr(torch, cell.problem.dtype)
+    if about.weights:
+        return AutoModelForCausalLM.from_pretrained(about.weights, dtype=dtype, **options).to(cell.device)
+    config = AutoConfig.from_pretrained(file_of(about.config))
+    return AutoModelForCausalLM.from_config(config, dtype=dtype, **options).to(cell.device)
 
 
 def swapped_numbers(model: Any, about: Model) -> list[int]:  # noqa: ANN401
