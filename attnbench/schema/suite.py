@@ -11,8 +11,8 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    ValidationError,
     ValidationInfo,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -20,6 +20,7 @@ from pydantic import (
 from attnbench.schema.cell import NEW_TOKENS, Allocator, ClockMode, Inputs, Precision, Workload
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.figures import Figure
+from attnbench.schema.model import Model
 from attnbench.schema.noun import Lax, Noun, Scalar
 from attnbench.schema.problem import LARGEST_BATCH, DType
 from attnbench.schema.published import Published
@@ -77,7 +78,6 @@ def _batches(value: Any) -> Any:  # noqa: ANN401
 
 
 Positive = Annotated[int, Field(ge=1, le=_LARGEST)]
-Count = Annotated[int, Field(ge=0, le=_LARGEST)]
 Replicates = Annotated[int, Field(ge=1, le=MOST_PROCESSES)]
 Integers = Annotated[tuple[Positive, ...], BeforeValidator(_integers)]
 Sizes = Annotated[tuple[Annotated[int, Field(ge=1, le=2**16)], ...], BeforeValidator(_integers)]
@@ -137,49 +137,25 @@ class Axes(Noun):
         return self
 
 
-class TrainingAxes(Noun):
+def _listed(once: type[Noun], **usual: object) -> type[Noun]:
+    """Return a noun with the fields of another, each of one value or a list; `usual` are defaults where it has none."""
+    fields: dict[str, Any] = {}
+    for name, field in once.model_fields.items():
+        # a bound that the field has itself comes later, and so holds in place of the general one
+        bound, read = (Field(le=_LARGEST), _integers) if field.annotation is int else (Field(), _many)
+        each: Any = Annotated[field.annotation, bound, *field.metadata]
+        several = Annotated[tuple[each, ...], BeforeValidator(read), Field(min_length=1)]
+        default = usual.get(name, ... if field.is_required() else (field.default,))
+        fields[name] = (several, Field(default, description=field.description))
+    return create_model(once.__name__, __base__=Noun, **fields)
+
+
+class TrainingAxes(_listed(Training, task=(Task.COPY,))):  # type: ignore[misc]  # its fields are made at run time
     """The model around the attention and its task, with the fields of Training; each is one value or a list."""
 
-    task: Many[Lax[Task]] = (Task.COPY,)
-    data: Many[str] = ("",)
-    symbols: Integers = (10,)
-    pairs: Integers = (8,)
-    shortest: Many[int] = (0,)
-    layers: Integers = (4,)
-    softmax_every: Many[int] = (0,)
-    feedforward: Integers = (4,)
-    mixtures: Integers = (10,)
-    updates: Integers = (3000,)
-    rate: Many[float] = (1e-3,)
-    late_rate: Many[float] = (1e-4,)
-    late_from: Many[int] = (3000,)
-    evaluations: Integers = (20,)
-    held_out: Integers = (256,)
-    recompute: Many[bool] = (False,)
-    drawings: Many[int] = (0,)
 
-    @field_validator("*")
-    @classmethod
-    def _as_one_training(cls, values: tuple[Scalar, ...], info: ValidationInfo) -> tuple[Scalar, ...]:
-        """Refuse values outside of the bounds that Training has."""
-        for value in values:
-            try:
-                Training.model_validate({"task": Task.COPY, info.field_name: value}, strict=False)
-            except ValidationError as error:
-                raise ValueError(f"{error.errors()[0]['msg'].removeprefix('Input ')}; it is {value!r}") from None
-        return values
-
-
-class ModelAxes(Noun):
+class ModelAxes(_listed(Model)):  # type: ignore[misc]
     """The whole model around the attention, with the fields of Model; each is one value or a list."""
-
-    config: Many[str]
-    weights: Many[str] = ("",)
-    own_every: Many[Count] = (0,)
-    text: Many[str] = ("",)
-    learnt: Many[Count] = (0,)
-    matched: Many[Count] = (0,)
-    tuned: Many[Count] = (0,)
 
 
 class Method(Noun):

@@ -44,9 +44,9 @@ def errors(tmp_path: Path) -> Errors:
         ("budget: {memory: 1.5}", f"4:10: budget.memory: input {AT_MOST} 1; it is 1.5"),
         ("budget: {timeout: 1e10}", f"4:10: budget.timeout: input {AT_MOST} 1728000; it is 10000000000.0"),
         ("budget: {seconds: 1e10}", f"4:10: budget.seconds: input {AT_MOST} 172800; it is 10000000000.0"),
-        ("training: {task: copy, rate: 0}", "4:24: training.rate: should be greater than 0; it is 0.0"),
-        ("training: {symbols: [10, 5000]}", f"4:12: training.symbols: {AT_MOST} 4096; it is 5000"),
-        ("training: {late_from: -1}", f"4:12: training.late_from: {AT_LEAST} 0; it is -1"),
+        ("training: {task: copy, rate: 0}", "4:24: training.rate.0: input should be greater than 0; it is 0"),
+        ("training: {symbols: [10, 5000]}", f"4:26: training.symbols.1: input {AT_MOST} 4096; it is 5000"),
+        ("training: {late_from: -1}", f"4:12: training.late_from.0: input {AT_LEAST} 0; it is -1"),
         ("device: tpu", "4:1: device: 'tpu' is not a device; write auto, cpu, cuda or cuda:1"),
         ("device: cuda:99999999999", "4:1: device: 'cuda:99999999999' is not a device; write auto, cpu, cuda or cuda:1"),
         (
