@@ -69,7 +69,7 @@ COUNTED = [
     # a step reflects the keys of each head of k and v
     row("softmax.path", STEP, exact=2 * 8 * 1024 * 128 + 2 * 1023 * 4 * 64, H=8, kv_heads=2, B=1, **SEQ),
     # kept in float32, all keys are written again; sums of log gates in float64
-    row("softmax.path", STEP, traffic=2 * 1284 + 8 * (1024 * 128 + 1023 * 64), H=8, kv_heads=2, B=1, dtype="float16", **SEQ),
+    row("softmax.path", STEP, traffic=2 * 1410 + 8 * (1024 * 128 + 1023 * 64), H=8, kv_heads=2, B=1, dtype="float16", **SEQ),
     row("softmax.fox", STEP, traffic=4 * (1152 + 1024 * 128 + 8) + 8 * 8 * 1024, H=8, kv_heads=1, B=1, **SEQ),
     row("softmax.mla", STEP, traffic=4 * (4 * (128 + 256 * (43 + 64)) + 277 * 1025), B=1, **SEQ),
     # D = 64, W = 72, L = 64: scores and values within a chunk, then the state read and written
