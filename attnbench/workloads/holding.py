@@ -19,7 +19,7 @@ from attnbench.schema.problem import DType
 from attnbench.workloads.setting import Setting, unique
 from attnbench.workloads.truth import Place, Truth, tokens
 
-_OWN_ERROR, _MOST = 4.0, 0.5
+_OWN_ERROR, _MOST = 8.0, 0.5
 """How many times as far off as the definition when it is rounded a row may be, and the most that this excuses."""
 _ROUNDING = {DType.FLOAT64: 1e-9, DType.FLOAT32: 5e-5, DType.FLOAT16: 5e-3, DType.BFLOAT16: 3e-2}
 """How far a row may be off in any case: a few times the error of faithful implementations."""
@@ -50,7 +50,7 @@ def deviations(got: Tensor, want: Tensor) -> Tensor:
 
 
 def excused(off: Tensor, allowed: float, rounded: Iterable[Tensor]) -> Tensor:
-    """Return how far each row may be off: as `allowed`, or four times as far as the definition itself when it is rounded.
+    """Return how far each row may be off: as `allowed`, or eight times as far as the definition itself when it is rounded.
 
     Such errors of the definition are asked for one after the other, only until they excuse each row that is `off` so far.
     """

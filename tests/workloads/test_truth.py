@@ -134,11 +134,11 @@ def test_each_row_is_off_as_a_share_of_its_own_length_and_narrow_ones_as_a_share
     assert deviations(got, want).tolist() == [torch.inf, torch.inf, 0]
 
 
-def test_a_definition_that_is_off_itself_excuses_four_times_as_much_but_never_more_than_half() -> None:
-    own = torch.tensor([0.001, 0.1, 0.4, torch.nan, torch.inf])
+def test_a_definition_that_is_off_itself_excuses_eight_times_as_much_but_never_more_than_half() -> None:
+    own = torch.tensor([0.001, 0.05, 0.4, torch.nan, torch.inf])
     assert excused(torch.ones(5), 0.01, [own]).tolist() == pytest.approx([0.01, 0.4, 0.5, 0.01, 0.01])
     # it is rounded only until what is off is excused
-    others = iter(torch.tensor([[0.01], [0.03], [0.1]]))
+    others = iter(torch.tensor([[0.005], [0.015], [0.1]]))
     assert excused(torch.tensor([0.1]), 0.01, others).tolist() == pytest.approx([0.12])
     assert next(others).tolist() == pytest.approx([0.1])
     assert excused(torch.tensor([0.01]), 0.01, others).tolist() == pytest.approx([0.01])
