@@ -233,6 +233,8 @@ def test_one_mask_is_kept_for_a_length_from_inference_to_training_and_one_head_o
     assert method._mask(inputs[0]) is first
     assert first.seen.shape == (heads, 64, 64)
     assert method(*(x[:, :, :30] for x in inputs)).shape == (1, 4, 30, 8)
+    method.prefill(*(x[:, :, :20] for x in inputs), capacity=64)
+    assert {N for N, _ in method._masks} == {64, 30, 20}, "a prompt is attended by its mask too"
 
 
 NO_PAIR: tuple[str, dict[str, Any]] = ("fixed", {"mode": "by_layer", "layer": 1, "stride": 128})
