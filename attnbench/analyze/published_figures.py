@@ -112,9 +112,10 @@ class _Wanted:
 def figure(ours: Ours, pinned: Mapping[str, Scalar], summaries: Sequence[CellSummary], known: Mapping[str, Quantity]) -> Figure:
     """Read one figure; two sides are paired by replicate number, as they were measured in turns. Raises NoFigureError."""
     wanted, other = _Wanted(ours.of, ours.workload, pinned), ours.over or ours.less
-    of = _read(ours.metric, wanted, summaries, known)
+    cells = _cells(wanted, summaries)
+    of = _read(ours.metric, wanted, cells, summaries, known)
     if other is None:
-        _refuse_unlike(_cells(wanted, summaries))
+        _refuse_unlike(cells)
         value, interval = _mean(list(of.values.values()), by_factors=of.by_factors)
         interval = None if of.exact else of.interval or interval
         return Figure(value, interval, len(of.values), Kind.ALONE, ours.metric, of.unit, of.exact, of.about)
@@ -122,8 +123,9 @@ def figure(ours: Ours, pinned: Mapping[str, Scalar], summaries: Sequence[CellSum
     has = NAMES.union(*(s.cell.params for s in summaries if _is_of(s, other, ours.workload)))
     shared = {name: value for name, value in pinned.items() if name in has}
     beside = _Wanted(other, ours.workload, shared)
-    against = _read(ours.metric, beside, summaries, known)
-    _refuse_unlike([*_cells(wanted, summaries), *_cells(beside, summaries)])
+    others = _cells(beside, summaries)
+    against = _read(ours.metric, beside, others, summaries, known)
+    _refuse_unlike([*cells, *others])
     kind = Kind.RATIO if ours.over else Kind.DIFFERENCE
     if kind is Kind.RATIO and any(value <= 0 for side in (of, against) for value in side.values.values()):
         raise NoFigureError(Lack.UNCLEAR, f"a {ours.metric} of 0 or less has no ratio to anything")
@@ -157,9 +159,14 @@ def _mean(values: Sequence[float], *, by_factors: bool) -> tuple[float, Interval
     return mean, Interval(low, high, Spread.INTERVAL) if len(values) >= FEWEST else None
 
 
-def _read(metric: str, wanted: _Wanted, summaries: Sequence[CellSummary], known: Mapping[str, Quantity]) -> _Reading:
-    """Read a metric of one side: of its one cell, or of all its lengths."""
-    found = _cells(wanted, summaries)
+def _read(
+    metric: str,
+    wanted: _Wanted,
+    found: Sequence[CellSummary],
+    summaries: Sequence[CellSummary],
+    known: Mapping[str, Quantity],
+) -> _Reading:
+    """Read a metric of one side, whose cells were found: of its one cell, or of all its lengths."""
     if metric in OVER_LENGTHS:
         N, count = Counter(s.cell.problem.N for s in found).most_common(1)[0]
         if count > 1:

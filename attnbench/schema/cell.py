@@ -166,7 +166,8 @@ NEW_TOKENS = 8
 """The tokens that are verified at once where a suite does not say."""
 
 
-_HOW = {"workload", "batch", "inputs", "recording", "scale", "allocator", "matmul_precision", "clock", "new_tokens"}
+CONDITIONS = ("inputs", "recording", "scale", "allocator", "matmul_precision", "clock")
+"""Fields of a cell that say how it is run; the axes of a suite have the same names."""
 
 
 class Cell(Noun):
@@ -228,7 +229,7 @@ class Cell(Noun):
     @property
     def values(self) -> dict[str, Scalar]:
         """The names that a `when` condition can use, with their values."""
-        how = self.model_dump(mode="json", include=_HOW)
+        how = self.model_dump(mode="json", include={"workload", "batch", "new_tokens", *CONDITIONS})
         about = {"device": self.device_kind, "packed": PACKED in self.method, "compile": COMPILE in self.method}
         models = [each.model_dump(mode="json") for each in (self.training, self.model) if each]
         model = {name: value for each in models for name, value in each.items()}

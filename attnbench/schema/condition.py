@@ -8,14 +8,14 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from attnbench.schema.cell import CONDITIONS
 from attnbench.schema.model import Model
 from attnbench.schema.noun import Scalar
 from attnbench.schema.training import Training
 
 _PROBLEM = {"B", "H", "N", "D", "M", "kv_heads", "dtype", "causal", "padding"}
 _CELL = {"workload", "device", "batch", "new_tokens", "packed", "compile"}
-_CONDITIONS = {"inputs", "recording", "scale", "allocator", "matmul_precision", "clock"}
-NAMES = frozenset({*_PROBLEM, *_CELL, *_CONDITIONS, *Training.model_fields, *Model.model_fields})
+NAMES = frozenset({*_PROBLEM, *_CELL, *CONDITIONS, *Training.model_fields, *Model.model_fields})
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,

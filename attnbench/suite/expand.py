@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from attnbench.schema.cell import COMPILE, PACKED, Batch, Cell, Workload, plain_name
+from attnbench.schema.cell import COMPILE, CONDITIONS, PACKED, Batch, Cell, Workload, plain_name
 from attnbench.schema.condition import compile_condition
 from attnbench.schema.errors import UsageError
 from attnbench.schema.model import TIMED, Model
@@ -19,8 +19,6 @@ from attnbench.suite.models import sizes_of
 
 MOST_CELLS = 100_000
 """The most cells of one run. A suite may have more, of which shares are measured."""
-# fields of a cell that say how it is run; their axes have the same names
-_CONDITIONS = ("inputs", "recording", "scale", "allocator", "matmul_precision", "clock")
 
 
 class TooManyCellsError(UsageError):
@@ -64,7 +62,7 @@ class Bundles:
         self._works = {work: self._own_axes(work) for work in suite.workloads}
         batches, M, kv_heads = axes.B or axes.tokens or (1,), axes.M or (None,), axes.kv_heads or (None,)
         shape = (sorted(axes.N), axes.dtype, axes.causal, axes.padding, axes.H, axes.D, batches, M, kv_heads)
-        conditions = [_once(getattr(axes, name)) for name in _CONDITIONS]
+        conditions = [_once(getattr(axes, name)) for name in CONDITIONS]
         counts = [prod(map(len, each.values())) for each in self._works.values()]
         # a value that is listed twice counts once
         self._axes = [*map(_once, shape), range(sum(counts)), *conditions]
@@ -98,7 +96,7 @@ class Bundles:
                 return []
             problem = _in_model(problem, model)
         same = {"problem": problem, "batch": batch, "device": self._suite.device, "workload": workload, **more}
-        same |= dict(zip(_CONDITIONS, conditions, strict=True))
+        same |= dict(zip(CONDITIONS, conditions, strict=True))
         found: dict[str, Cell] = {}
         for method, when in self._methods:
             plain = plain_name(method.name)
