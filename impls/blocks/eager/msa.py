@@ -73,10 +73,9 @@ class BlocksByIndex(Attention):
         else:
             own = p.N // L * causal_pairs(L) + causal_pairs(p.N % L)
             scored = sum((stop - start) * ((stop - 1) // L) * L for start, stop in spans(p.N, p.B * p.kv_heads, 1))
+            walked = 2.0 * WALKS[workload] * (own + pairs.chosen) * max(p.D, p.M)
             # with the own block alone there is nothing to choose, and no score
-            executed = index * scored * (choice.count > 0) + p.B * p.H * 2.0 * WALKS[workload] * (own + pairs.chosen) * max(
-                p.D, p.M
-            )
+            executed = (index * scored if choice.count else 0.0) + p.B * p.H * walked
         tokens = p.B * len(pairs.tokens) * p.D * (p.kv_heads + 1) * float(p.dtype.bytes)
         return Cost(
             nominal_flops=nominal_flops(p, workload),
