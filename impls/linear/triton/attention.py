@@ -9,6 +9,7 @@ from torch import Tensor
 from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload
 
 from ...partial.heads import of_each_head
+from ..decoding import LinearState
 from ..eager.chunked import ChunkedLinear
 from ..family import LinearFamily
 from ..maps.feature_map import without_hidden
@@ -43,6 +44,7 @@ class TritonLinear(LinearFamily):
         self.feature_map = feature_map
         # the operator itself: what torch.library makes of a function cannot be copied, and methods are
         self.attend = torch.ops.attnbench.causal_linear_attention_triton.default
+        self.attend_one = torch.ops.attnbench.causal_linear_step_triton.default
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -70,6 +72,10 @@ class TritonLinear(LinearFamily):
         k, v = of_each_head(q, without_hidden(k, key_mask), v)
         o: Tensor = self.attend(q, k, v, self.feature_map, float(self.eps))[0]
         return o
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: LinearState) -> tuple[Tensor, LinearState]:
+        """Attend one token in one kernel: it adds key and value to the state, in place, and reads it with the queries."""
+        return self.attend_one(q, k, v, state.sums, self.feature_map, float(self.eps)), state
 
 
 def _walked(N: int, how: Launch, inner: int, width: int) -> float:

@@ -329,3 +329,30 @@ def values_kernel(
         dw = tl.dot(operand(scores, ROUNDED, OPERAND), u, acc=dw, input_precision=PRECISION)
         state = tl.dot(tl.trans(f), u, acc=state, input_precision=PRECISION)
         store_rows(dv, start, last, offset, M, dv_n, dw, L, BO)
+
+
+@triton.jit
+def step_kernel(
+    q, k, v, o, sums,
+    eps, K, q_b, q_h, k_b, k_h, v_b, v_h,
+    R: tl.constexpr, D: tl.constexpr, M: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, PHI: tl.constexpr,
+):  # fmt: skip
+    """Add a token to the sums of one of K heads of keys, and read them with its R queries: each number is moved once.
+
+    `sums` are Σ f(k) [v | 1]ᵀ of each head, float32 [D, M + 1]; o is dense.
+    """
+    head = tl.program_id(0)
+    row, column = tl.arange(0, BD), tl.arange(0, BM)
+    f = phi(tl.load(of_head(k, head, K, k_b, k_h) + row, mask=row < D, other=float("-inf")).to(tl.float32), PHI)
+    value = tl.load(of_head(v, head, K, v_b, v_h) + column, mask=column < M, other=0.0).to(tl.float32)
+    places = sums + head.to(tl.int64) * (D * (M + 1)) + row * (M + 1)
+    inside = (row < D)[:, None] & (column < M)[None, :]
+    state = tl.load(places[:, None] + column[None, :], mask=inside, other=0.0) + f[:, None] * value[None, :]
+    normaliser = tl.load(places + M, mask=row < D, other=0.0) + f
+    tl.store(places[:, None] + column[None, :], state, mask=inside)
+    tl.store(places + M, normaliser, mask=row < D)
+    for r in range(R):
+        query = of_head(q, head, K, q_b, R * q_h) + r * q_h
+        g = phi(tl.load(query + row, mask=row < D, other=float("-inf")).to(tl.float32), PHI)
+        read = tl.sum(g[:, None] * state, 0) / (tl.sum(g * normaliser, 0) + eps)
+        tl.store(o + (head.to(tl.int64) * R + r) * M + column, read.to(o.dtype.element_ty), mask=column < M)

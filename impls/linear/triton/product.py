@@ -65,6 +65,13 @@ def plan(q: Tensor, v: Tensor, phi: str, chosen: Blocks | None = None, kind: Ari
     return Plan(B, H, N, D, M, phi, precision, rounded, operand, chosen, cut(walks, N))
 
 
+def step_constants(R: int, D: int, M: int, phi: str) -> dict[str, Any]:
+    """Return what a step is compiled for, with R queries to a key; a thread has 32 numbers of the state, 64 of the widest."""
+    widths = {"D": D, "M": M, "BD": padded(D), "BM": padded(M)}
+    warps = max(1, min(8, widths["BD"] * widths["BM"] // 1024))
+    return {"R": R, **widths, "PHI": phi, "num_warps": warps, "enable_fp_fusion": True}
+
+
 def attend(p: Plan, q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """Compute o [B, H, N, M], the denominators and the states between segments."""
     q, k, v = _dense(q), _dense(k), _dense(v)
@@ -140,6 +147,27 @@ def _differentiate(ctx: Any, g: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]
 
 
 causal_linear_attention.register_autograd(_differentiate, setup_context=_keep)
+
+
+@torch.library.custom_op("attnbench::causal_linear_step_triton", mutates_args=("sums",))
+def step(q: Tensor, k: Tensor, v: Tensor, sums: Tensor, phi: str, eps: float) -> Tensor:
+    """Attend one token, and add it to sums [B K, D, M + 1]: [B, H, 1, D], [B, K, 1, D], [B, K, 1, M] -> [B, H, 1, M].
+
+    Katharopoulos et al. 2020, eq. 18-20; K heads of keys, a program each.
+    """
+    q, k, v = _dense(q), _dense(k), _dense(v)
+    o = v.new_empty(*q.shape[:3], v.shape[-1])
+    heads, shared = k.shape[1], q.shape[1] // k.shape[1]
+    strides = [stride for x in (q, k, v) for stride in x.stride()[:2]]
+    with _device(q):
+        constants = step_constants(shared, q.shape[-1], v.shape[-1], phi)
+        triton_kernels.step_kernel[k.shape[0] * heads,](q, k, v, o, sums, eps, heads, *strides, **constants)
+    return o
+
+
+@step.register_fake
+def _fake_step(q: Tensor, k: Tensor, v: Tensor, sums: Tensor, phi: str, eps: float) -> Tensor:  # noqa: ARG001 - one signature
+    return v.new_empty(*q.shape[:3], v.shape[-1])
 
 
 def _states(p: Plan, rows: tuple[Tensor, Tensor], numbers: tuple[Tensor, Tensor], states: Tensor, *, reverse: bool) -> None:

@@ -16,7 +16,7 @@ pytest.importorskip("cuda.core")
 
 compiling: Any = import_module("attnbench_impls.linear.cuda.compiling")
 KERNELS = {
-    "linear": "sums,scan,attend,queries,keys,values",
+    "linear": "sums,scan,attend,queries,keys,values,step",
     "sparse": "attend,queries,keys",
     "coding": "normalise,normalise_back,nearest,rows",
     "vq": "sums,tables,attend,queries,codes,shares,keys",
@@ -61,7 +61,7 @@ def assert_fits(folder: Path, spilled: int, *arguments: str) -> None:
 
 @pytest.mark.parametrize(
     ("family", "width", "kernels"),
-    [("linear", "32", "attend,scan"), pytest.param("sparse", "64", "attend", marks=pytest.mark.slow)],
+    [("linear", "32", "attend,scan,step"), pytest.param("sparse", "64", "attend", marks=pytest.mark.slow)],
 )
 def test_a_triton_kernel_compiles_for_a_gpu_without_one(family: str, width: str, kernels: str, tmp_path: Path) -> None:
     assert_fits(tmp_path, 0, family, "90", "bfloat16", width, kernels, "highest")

@@ -194,13 +194,14 @@ CODES, CODEBOOK = torch.arange(60).view(1, 2, 30) % 9, torch.linspace(-1, 1, 2 *
     ("operator", "kernels", "given", "how"),
     [
         ("linear.triton.product:causal_linear_attention", linear(130), [], lambda _: ("elu_plus_one", 1e-6)),
+        ("linear.triton.product:step", None, [*torch.rand(3, 1, 2, 1, 4), torch.rand(2, 4, 5)], lambda _: ("relu", 1e-6)),
         ("sparse.triton.product:sparse_attention", WINDOW, [], lambda call: (call.method.described, call.method.causal)),
         ("vq.triton.product:vq_attention", vq(8, N=30, H=2), [CODES, CODEBOOK], lambda _: (8, True, True)),
         ("vq.triton.coding:normalise", None, [torch.rand(1, 2, 30, 16)], lambda _: (0.3,)),
         ("vq.triton.coding:nearest_codes", None, [torch.rand(1, 2, 30, 16), CODEBOOK], lambda _: ()),
         ("vq.triton.coding:rows_of_codes", None, [CODES, CODEBOOK], lambda _: ()),
     ],
-    ids=["linear", "sparse", "vq", "normalise", "nearest_codes", "rows_of_codes"],
+    ids=["linear", "step", "sparse", "vq", "normalise", "nearest_codes", "rows_of_codes"],
 )
 def test_the_operator_keeps_what_torch_asks_of_one(
     operator: str, kernels: Kernels | None, given: list[torch.Tensor], how: Callable[[Any], tuple[Any, ...]], ask: Ask
@@ -215,7 +216,12 @@ def test_the_operator_keeps_what_torch_asks_of_one(
     assert set(found.values()) == {"SUCCESS"}
 
 
-@pytest.mark.parametrize("kernels", [linear(80, **TWO), FIXED, vq(8, H=2)], ids=str)
+@pytest.mark.parametrize("kernels", [linear(9, "relu", **SHARED), linear(4, D=1, M=70, B=2)], ids=str)
+def test_a_step_in_one_kernel_is_the_definition(kernels: Kernels, ask: Ask) -> None:
+    same(kernels.put(ask, what="decoded"), kernels.call.exact()[:1], 1e-5)
+
+
+@pytest.mark.parametrize("kernels", [FIXED, vq(8, H=2)], ids=str)
 def test_decoding_goes_on_where_the_kernels_stopped(kernels: Kernels, ask: Ask) -> None:
     # without a prompt, which may go through the kernels
     (parallel,) = kernels.put(ask)

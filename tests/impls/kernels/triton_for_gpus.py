@@ -24,7 +24,7 @@ from triton.compiler import ASTSource
 Launch = tuple[str, Any, dict[str, Any]]
 ROWS = {"q", "k", "v", "o", "g", "x", "y", "dq", "dk", "dv", "dx", "k_hat", "codebook", "parts"}
 TABLES = {"rows": "*i32", "bands": "*i32", "sharing": "*i32", "codes": "*i64"}
-NUMBERS = {"denominators", "coefficients", "states", "logsumexp", "deltas", "means", "counts", "shares", "half_norms"}
+NUMBERS = {"denominators", "coefficients", "states", "sums", "logsumexp", "deltas", "means", "counts", "shares", "half_norms"}
 ELEMENTS = {"float32": "*fp32", "bfloat16": "*bf16", "float16": "*fp16"}
 STACK = re.compile(r"STACK:(\d+)")
 
@@ -40,6 +40,8 @@ def linear(names: list[str], x: torch.Tensor, capability: int) -> Iterator[Launc
     for name in names:
         if name == "scan":
             constants = {"PLACES": 64, "BLOCK": 64, "REVERSE": True}
+        elif name == "step":
+            constants = module("linear", "triton.product").step_constants(4, p.D, p.M, p.phi)
         else:
             constants = {**p.constants(getattr(p.blocks, name), p.M), **({"REVERSE": 1} if name == "sums" else {})}
         yield name, getattr(kernels, f"{name}_kernel"), constants

@@ -25,6 +25,17 @@ def evaluate(request: Request) -> list[Tensor]:
     return call_of(request)()
 
 
+def decoded(request: Request) -> list[Tensor]:
+    """The output of each step, from the first token on."""
+    method: Any = registry.load(request["name"])(Problem(**request["problem"]), **request["params"])
+    nothing, *tokens = zip(*(x.split([0] + [1] * x.shape[2], dim=2) for x in request["inputs"]), strict=True)
+    state, outputs = method.state_after(*nothing, capacity=len(tokens)), []
+    for token in tokens:
+        o, state = method.step(*token, state=state)
+        outputs.append(o)
+    return [torch.cat(outputs, 2)]
+
+
 def flops(request: Request) -> list[int]:
     """What the products of the kernels take."""
     found, multiply = 0, interpreter.InterpreterBuilder.create_dot
