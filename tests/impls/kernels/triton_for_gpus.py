@@ -41,7 +41,7 @@ def linear(names: list[str], x: torch.Tensor, capability: int) -> Iterator[Launc
         if name == "scan":
             constants = {"PLACES": 64, "BLOCK": 64, "REVERSE": True}
         elif name == "step":
-            constants = module("linear", "triton.product").step_constants(4, p.D, p.M, p.phi)
+            constants = module("linear", "triton.product").step_constants(512, 4, p.D, p.M, p.phi)
         else:
             constants = {**p.constants(getattr(p.blocks, name), p.M), **({"REVERSE": 1} if name == "sums" else {})}
         yield name, getattr(kernels, f"{name}_kernel"), constants
