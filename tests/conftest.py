@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from attnbench.schema.cell import Cell
     from attnbench.schema.run import RunInfo
+    from attnbench.worker.isolate import Isolation
 
 # two threads on a busy machine wait for each other at every operator; torch reads it when it is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -65,6 +66,22 @@ def plugins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("ATTNBENCH_TEST_MARKS", str(tmp_path / "marks"))
     monkeypatch.syspath_prepend(str(PLUGINS))
     return PLUGINS
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator["Isolation"]:
+    """A server that knows the fixture attentions; to start one takes two seconds."""
+    from attnbench.worker.isolate import Isolation
+
+    with Isolation(packages=PLUGINS) as isolation:
+        yield isolation
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working folder and a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -104,13 +104,6 @@ def run(command: Run) -> Run:
     return command
 
 
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Isolation]:
-    """A server that knows the fixture attentions; to start one takes two seconds."""
-    with Isolation(packages=PLUGINS) as isolation:
-        yield isolation
-
-
 def with_high_roofs(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Give this machine roofs under which nothing is impossible, for to measure one takes two seconds, and another cache."""
     # the highest roof that is known is kept for all later runs of whoever has the cache
@@ -124,9 +117,8 @@ def with_high_roofs(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 @pytest.fixture
-def roofed(run: Run, plugins: Path, warm: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def roofed(run: Run, plugins: Path, place: None, warm: Isolation, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `attnbench …` in this process, in tmp_path; whom it would start a server for is asked in one that is warm."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Isolation, "_request", warm._request)
     return run
 

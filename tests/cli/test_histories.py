@@ -16,16 +16,11 @@ from attnbench.schema.record import Record
 from attnbench.store.lock import FolderLock
 from tests.cli.conftest import InfoOf, Refused, Run, Stored, as_record, fine, keep, memory, times
 
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder and a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("place")
 
 
 @pytest.fixture
-def write(info_of: InfoOf) -> Stored:
+def write(place: None, info_of: InfoOf) -> Stored:
     """Write a run, so many days after the first of January; `factors` are those of the cells, 0 for one that fails."""
     cells = [Cell(method=method, problem=Problem(N=N)) for method in ("linear.full", "softmax.sdpa") for N in (512, 1024)]
 

@@ -59,13 +59,11 @@ def measured(job: Job) -> Measured:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+def machine(place: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     machine = Machine(measured)
     monkeypatch.setattr("attnbench.places.station.Isolation", machine)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     # nothing is measured, and nobody waits for a machine that measures
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
     return machine
 
 

@@ -137,9 +137,8 @@ def test_shipped_configurations_are_what_transformers_reads() -> None:
 
 
 @pytest.fixture
-def of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def of_bytes(place: None, tmp_path: Path) -> str:
     """A model of bytes, and a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"vocab_size": 256, "num_hidden_layers": 2}))
     (tmp_path / "text").write_bytes(b"the quick brown fox jumps over the lazy dog; " * 400)
     return str(tmp_path)

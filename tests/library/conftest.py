@@ -1,6 +1,5 @@
 """A warm server for all tests of a file."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,15 +7,7 @@ import pytest
 from attnbench.worker.isolate import Isolation
 from tests.cli.conftest import with_high_roofs
 
-PLUGINS = Path(__file__).parents[1] / "plugins"
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "xeon-2-cores"
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Isolation]:
-    """A server that knows the fixture attentions; to start one takes two seconds."""
-    with Isolation(packages=PLUGINS) as isolation:
-        yield isolation
 
 
 @pytest.fixture

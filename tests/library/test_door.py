@@ -20,7 +20,8 @@ from attnbench.schema.outcome import Failed, Status
 from attnbench.session.asked import Only
 from attnbench.suite.load import load, shipped
 from attnbench.worker.isolate import Isolation
-from tests.library.conftest import PLUGINS, REFERENCE
+from tests.conftest import PLUGINS
+from tests.library.conftest import REFERENCE
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"N": 64, "H": 1, "D": 8, "causal": True}

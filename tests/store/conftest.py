@@ -53,9 +53,8 @@ def numbered() -> Numbered:
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(place: None, tmp_path: Path) -> Path:
     """A cache folder of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "attnbench"
 
 

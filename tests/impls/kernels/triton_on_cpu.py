@@ -26,14 +26,11 @@ def evaluate(request: Request) -> list[Tensor]:
 
 
 def decoded(request: Request) -> list[Tensor]:
-    """The output of each step, from the first token on."""
+    """The output of each step, from the first token on; a state is updated in place."""
     method: Any = registry.load(request["name"])(Problem(**request["problem"]), **request["params"])
     nothing, *tokens = zip(*(x.split([0] + [1] * x.shape[2], dim=2) for x in request["inputs"]), strict=True)
-    state, outputs = method.state_after(*nothing, capacity=len(tokens)), []
-    for token in tokens:
-        o, state = method.step(*token, state=state)
-        outputs.append(o)
-    return [torch.cat(outputs, 2)]
+    state = method.state_after(*nothing, capacity=len(tokens))
+    return [torch.cat([method.step(*token, state=state)[0] for token in tokens], 2)]
 
 
 def flops(request: Request) -> list[int]:

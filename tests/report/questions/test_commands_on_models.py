@@ -14,14 +14,8 @@ from attnbench.schema.training import Task, Training
 from tests.cli.conftest import Run, fine, keep
 from tests.report.conftest import Law, Synthetic
 
+pytestmark = pytest.mark.usefixtures("place")
 Store = Callable[..., str]
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder and a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
