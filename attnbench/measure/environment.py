@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
 from pathlib import Path
 
@@ -41,13 +42,16 @@ def version(package: str) -> str | None:
 
 
 def processor() -> str:
-    """Return the processor's model name."""
+    """Return the processor's name, and its family and model where a virtual machine leaves no number in the name."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+        first = ""
+    known = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+    if not (name := known.get("model name")):
+        return platform.processor() or platform.machine()
+    numbers = [f"{word} {known[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in known]
+    return name if re.search(r"\d", name) else " ".join((name, *numbers))
 
 
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")

@@ -1,7 +1,9 @@
 """What a call runs, by torch's profiler: CUDA kernels on a GPU, ATen operators on a CPU, with the time in each alone."""
 
 import gc
+import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,9 +54,16 @@ def tuned_launches() -> str:
 
 
 def in_words(kernels: Sequence[Kernel]) -> str:
-    """Name the longest with their shares of the time in all: `aten::bmm 62 %, aten::_softmax 21 %, 9 others 17 %`."""
-    total = sum(kernel.seconds for kernel in kernels)
-    parts = [(kernel.name, kernel.seconds) for kernel in kernels[:_SHOWN]]
-    if rest := kernels[_SHOWN:]:
-        parts.append((f"{len(rest)} other{'s' if len(rest) > 1 else ''}", sum(kernel.seconds for kernel in rest)))
-    return ", ".join(f"{name} {100 * seconds / total:.0f} %" for name, seconds in parts)
+    """Name the longest with their shares of the time in all: `aten::bmm 62 %, aten::_softmax 21 %, 9 others 17 %`.
+
+    Of a kernel in C++ the name alone, under which its templates are added up: with their arguments it may fill a page.
+    """
+    seconds: dict[str, float] = defaultdict(float)
+    for kernel in kernels:
+        name = kernel.name.removeprefix("void ").replace("(anonymous namespace)::", "")
+        seconds[re.split("[<(]", name)[0].rstrip()] += kernel.seconds
+    longest = sorted(seconds.items(), key=lambda pair: -pair[1])
+    parts, rest = longest[:_SHOWN], longest[_SHOWN:]
+    if rest:
+        parts.append((f"{len(rest)} other{'s' if len(rest) > 1 else ''}", sum(pair[1] for pair in rest)))
+    return ", ".join(f"{name} {100 * part / sum(seconds.values()):.0f} %" for name, part in parts)

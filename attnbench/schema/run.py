@@ -70,11 +70,15 @@ class RunInfo(Noun):
 
     @property
     def machine(self) -> str:
-        """Name the hardware that makes numbers comparable: the GPU, the processor, cores, threads, lanes; not the software."""
+        """Name the hardware that makes numbers comparable: GPU, or processor and vectors, cores, threads, lanes; no software.
+
+        A virtual machine may hide which processor it has, but not that it has wider vectors than another of that name.
+        """
         facts = self.environment | self.surroundings.facts
         there = [(facts[name], name) for name in ("cores", "threads", "lanes") if facts.get(name) is not None]
         counts = [f"{count} {name.removesuffix('s') if count == 1 else name}" for count, name in there]
-        known = [str(facts[name]) for name in ("gpu", "processor") if facts.get(name)]
+        names = ("gpu", "processor") if facts.get("gpu") else ("processor", "cpu_capability")
+        known = [str(facts[name]) for name in names if facts.get(name)]
         return ", ".join([*known, *counts]) or self.surroundings.device
 
     def differences(self, other: "RunInfo") -> list[str]:

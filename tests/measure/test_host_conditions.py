@@ -1,5 +1,6 @@
 """What numbers depend on besides the device, and the state of a CPU around a measurement, from files that the test writes."""
 
+import platform
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,12 +32,15 @@ def test_the_digest_stays_the_same_for_ever_whatever_the_order_of_facts_and_chan
     assert len({environment.digest(facts) for facts in others}) == 5
 
 
-def test_what_is_not_installed_has_no_version_and_any_processor_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_installed_has_no_version_and_any_processor_a_name_with_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment.version("surely-not-installed-anywhere") is None
     assert environment.version("torch")
-    monkeypatch.setattr(environment, "Path", lambda path: Path("not") / "there")
     monkeypatch.setattr("platform.processor", lambda: "")
-    assert environment.processor()
+    hidden = "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\nmodel\t\t: 3\n"
+    named = "model name\t: EPYC 7763\nmodel\t: 1\n"
+    for told, name in ((hidden, "AMD EPYC family 26 model 2"), (named, "EPYC 7763"), ("", platform.machine())):
+        monkeypatch.setattr(Path, "read_text", lambda _, told=told: told)
+        assert environment.processor() == name
 
 
 def test_without_git_or_outside_a_checkout_there_is_no_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

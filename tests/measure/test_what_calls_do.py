@@ -54,6 +54,8 @@ def test_marks_around_the_kernels_of_a_gpu_are_none_of_them(monkeypatch: pytest.
 def test_what_is_beyond_the_longest_is_summed_up() -> None:
     assert in_words([Kernel("a", 1, 3.0), Kernel("b", 2, 1.0)]) == "a 75 %, b 25 %"
     assert in_words([Kernel(name, 1, 1.0) for name in "abcdefg"]).endswith("e 14 %, 2 others 29 %")
+    names = ("void at::(anonymous namespace)::f<4, g<int> >(int)", "Memset (Device)", "at::f<char*>")
+    assert in_words([Kernel(name, 1, 1.0) for name in names]) == "at::f 67 %, Memset 33 %"
 
 
 @dataclass

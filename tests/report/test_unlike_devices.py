@@ -26,7 +26,7 @@ from tests.report.figures.conftest import recorded
 from tests.report.page.reading import data
 
 HERE, THERE = "8f49cfc01159", "0123456789ab"
-EPYC, XEON = "AMD EPYC 9B14, 2 cores, 2 threads", "Intel Xeon 8481C, 8 cores, 8 threads"
+EPYC, XEON = "AMD EPYC 9B14, AVX512, 2 cores, 2 threads", "Intel Xeon 8481C, AVX512, 8 cores, 8 threads"
 LAWS = (Law("softmax.sdpa", 3e-3, 2.0), Law("linear.chunked", 4e-3, 1.0))
 MADE = Synthetic(LAWS, (512, 1024, 2048, 4096), (True,), (Workload.FORWARD,))
 

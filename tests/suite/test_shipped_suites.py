@@ -150,14 +150,10 @@ COUNTS = {"linformer": 2 + 2 * 34 + 11, "reformer": 10 + 16 + 4 + 3}
 """Claims, and the numbers of each printed table."""
 
 
-def said(suite: Suite) -> set[str]:
-    """Every number that stands in the column `published`."""
-    return set(chain.from_iterable(re.findall(r"[\d.]+×?", entry.says) for entry in entries(suite.published)))
-
-
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_printed_figure_stands_in_a_suite(name: str) -> None:
-    assert set(FIGURES[name].split()) - said(SUITES[name]) == set()
+    said = chain.from_iterable(re.findall(r"[\d.]+×?", entry.says) for entry in entries(SUITES[name].published))
+    assert set(FIGURES[name].split()) <= set(said)
 
 
 @pytest.mark.parametrize("name", SUITES)

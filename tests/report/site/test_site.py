@@ -25,7 +25,7 @@ from tests.report.page.reading import Read
 from tests.report.site.conftest import HOSTILE, Lab
 
 GOLDEN = Path(__file__).parent / "golden" / "index.txt"
-SHELF = "amd-epyc-9b14-2-cores-2-threads"
+SHELF = "amd-epyc-9b14-avx512-2-cores-2-threads"
 EPYC = f"quick/{SHELF}"
 pytestmark = pytest.mark.usefixtures("plain")
 BLOCKS = {"p", "h1", "h2", "h3", "h4", "h5", "li", "dt", "title", "label", "summary", "tr"}
@@ -143,9 +143,9 @@ def test_machines_that_are_called_alike_are_both_in_the_contents(lab: Lab, out: 
     lab.run("b", processor="AMD EPYC Processor", id="another")
     lab.build(out)
     contents, _, _ = read(out / "index.html").told.partition("\nRuns\nquick\n")
-    assert contents.count("AMD EPYC, 2 cores, 2 threads\n[quick](#quick/amd-epyc-2-cores-2-threads") == 2
+    assert contents.count("AMD EPYC, AVX512, 2 cores, 2 threads\n[quick](#quick/amd-epyc-avx512-2-cores-2-threads") == 2
     one, other = sorted(folder.name for folder in (out / "quick").iterdir())
-    assert one == "amd-epyc-2-cores-2-threads"
+    assert one == "amd-epyc-avx512-2-cores-2-threads"
     assert other.startswith(f"{one}-")
 
 
