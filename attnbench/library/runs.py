@@ -78,7 +78,8 @@ class Run:
         """A row a cell, also for those that failed; or a row a replicate. docs/data.md says what each column holds."""
         from attnbench.report import frame
 
-        return (frame.replicate_frame if replicates else frame.frame)(self.findings).infer_objects()
+        # the copy lies in one piece: pandas warns whoever adds a column to two hundred
+        return (frame.replicate_frame if replicates else frame.frame)(self.findings).infer_objects().copy()
 
     def table(self, kind: str = "summary", *, workload: Sequence[str] = ()) -> Answer:
         """Tables of one kind, one a section: summary, speedup, published, or a figure over length. Raises ArgumentError."""

@@ -176,7 +176,7 @@ def test_reading_a_run_gives_the_same_and_comparing_it_with_itself_no_difference
 
 
 def test_methods_are_compared_over_length_by_every_figure_that_the_run_has_also_where_it_is_0() -> None:
-    run = attnbench.read(REFERENCE.parent / "epyc-2-cores" / "numerics")
+    run = attnbench.read(REFERENCE.parent / "epyc-avx512-2-cores" / "numerics")
 
     def said(metric: str) -> str:
         return " ".join(str(attnbench.crossover(run, metric=metric, of="linear.chunked")).split())
