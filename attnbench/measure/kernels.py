@@ -62,8 +62,8 @@ def in_words(kernels: Sequence[Kernel]) -> str:
     for kernel in kernels:
         name = kernel.name.removeprefix("void ").replace("(anonymous namespace)::", "")
         seconds[re.split("[<(]", name)[0].rstrip()] += kernel.seconds
-    longest = sorted(seconds.items(), key=lambda pair: -pair[1])
+    total, longest = sum(seconds.values()), sorted(seconds.items(), key=lambda pair: -pair[1])
     parts, rest = longest[:_SHOWN], longest[_SHOWN:]
     if rest:
         parts.append((f"{len(rest)} other{'s' if len(rest) > 1 else ''}", sum(pair[1] for pair in rest)))
-    return ", ".join(f"{name} {100 * part / sum(seconds.values()):.0f} %" for name, part in parts)
+    return ", ".join(f"{name} {100 * part / total:.0f} %" for name, part in parts)
