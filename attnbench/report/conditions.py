@@ -22,6 +22,7 @@ from attnbench.schema.units import length
 _MACHINE = (
     ("gpu", "{}"),
     ("processor", "{}"),
+    ("cpu_capability", "{}"),
     ("cores", "{} cores"),
     ("memory_gib", "{} GiB memory"),
     ("threads", "{} threads"),
@@ -87,9 +88,9 @@ def measured(findings: Findings, sections: Sequence[Section] | None = None) -> l
 
 
 def _of_section(findings: Findings, section: Section) -> list[str]:
-    cells, timed = section.summaries, section.workload.is_timed
+    cells, timed, called = section.summaries, section.workload.is_timed, findings.called
     ok = [s for s in cells if s.ok]
-    found = reasons(cells)
+    found = reasons(cells, findings.names)
     if timed and (samples := sum(s.samples for s in ok)):
         outliers = sum(s.outliers for s in ok)
         found.append(f"{samples:,} samples; outliers by Tukey's rule, counted and kept: {outliers:,}.")
@@ -112,14 +113,14 @@ def _of_section(findings: Findings, section: Section) -> list[str]:
             found += [*([f"{counter.note}."] if counter.note else []), *(f"Memory n/a: {reason}." for reason in why)]
     asked = {*findings.run.suite.report.tables, *findings.run.suite.report.plots}
     for quantity in (findings.quantities[name] for name in _REASONS if name in asked):
-        why_not = [(s.fact(_REASONS[quantity.name]), s.cell.method) for s in ok if quantity.estimate(s) is None]
+        why_not = [(s.fact(_REASONS[quantity.name]), called(s.cell.method)) for s in ok if quantity.estimate(s) is None]
         title = f"{quantity.title[0].upper()}{quantity.title[1:]} n/a"
         found += _grouped(title, [(words, method) for words, method in why_not if words])
     if section.workload.keeps_state:
         found.append("State: what a method keeps between tokens, with room for all N, by its own count; exact.")
         found += [f"State n/a: {reason}." for reason in dict.fromkeys(one_line(STATE.why_not(s)) for s in ok) if reason]
     for fact, title in _FACTS.items():
-        found += _grouped(title, [(words, s.cell.method) for s in cells if (words := s.fact(fact))])
+        found += _grouped(title, [(words, called(s.cell.method)) for s in cells if (words := s.fact(fact))])
     settings = {"inputs": _inputs(cells)}
     if timed:
         each = [s.cell for s in cells]

@@ -55,7 +55,7 @@ def summary(findings: Findings, *, unicode: bool = True) -> str:
             lines += ["", *_section(findings, part, plain)]
     if claims := published_lines(findings):
         lines += ["", "published, and what came of it:", *map(plain, claims)]
-    why = reasons(findings.summaries)
+    why = reasons(findings.summaries, findings.names)
     more = [f"{len(why) - _REASONS} more reasons: see table.md"] if len(why) > _REASONS else []
     timed = [s for s in findings.summaries if s.ok and s.cell.workload is not Workload.TRAIN]
     look = [FIRST_LOOK] if any(s.replicates < ENOUGH for s in timed) else []
@@ -64,7 +64,8 @@ def summary(findings: Findings, *, unicode: bool = True) -> str:
     for line in (*why[:_REASONS], *more, *look, *about):
         # over a few lines; of a longer one the middle goes, where most methods are listed
         lengths = range(_LINES * WIDTH, WIDTH, -10)
-        tries = (textwrap.wrap(shorten(plain(line), letters), WIDTH, subsequent_indent="  ") for letters in lengths)
+        texts = (shorten(plain(line), letters) for letters in lengths)
+        tries = (textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for text in texts)
         lines += next(wrapped for wrapped in tries if len(wrapped) <= _LINES)
     return plain("\n".join(lines))
 

@@ -35,7 +35,7 @@ _STANDINGS = {
     Standing.BELOW: "{} end{s} below {}",
     Standing.REACHES: "{} reach{es} {}",
     Standing.ABOVE: "{} stay{s} above {}",
-    Standing.UNTOLD: "cannot tell whether {} reach{es} {}",
+    Standing.UNTOLD: "whether {} reach{es} {} cannot be told",
 }
 _FEW = 3
 """Methods that are named; of more the others are counted."""
@@ -92,7 +92,7 @@ def _led(findings: Findings, said: Statement, best: Best) -> str:
     first, at = names[best.labels[0]], f"at N = {best.N:,}"
     ties = _listed([names[label] for label in best.labels[1:]])
     if reach is None and not best.alone:
-        return f"cannot tell {first} from {ties} {at} by {said.quantity.title}"
+        return f"{at}, {first} cannot be told from {ties} by {said.quantity.title}"
     others = f"all {best.count - 1} others" if best.count > 3 else "both others"
     everyone = names[best.behind[0]] if best.count == 2 else others
     if reach is None or (best.alone and reach.led == (best.N,)):
@@ -105,7 +105,7 @@ def _led(findings: Findings, said: Statement, best: Best) -> str:
         where_led = f"from N = {N} [{low}–{high}] to {end:,}"
     clause = f"{where_led}, {first} {verb} {names[reach.over]}"
     if not best.alone:
-        return f"{clause}; cannot tell it from {ties} {at}"
+        return f"{clause}; {at} it cannot be told from {ties}"
     return clause if best.count == 2 and best.N in reach.led else f"{clause}, and than {everyone} {at}"
 
 

@@ -84,7 +84,7 @@ class Entry:
             ok=ok,
             failed=len(summary.points) - ok,
             unfinished=summary.unfinished,
-            base=bool(info.interleaved) and info.id == f"{info.interleaved}-base",
+            base=info.is_base,
         )
 
     @property

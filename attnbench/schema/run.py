@@ -63,6 +63,11 @@ class RunInfo(Noun):
             return self
         return self.model_copy(update={"environment_digest": digest, **dict(other)})
 
+    @property
+    def is_base(self) -> bool:
+        """Say whether this is the older side of a comparison, which was measured again and is no point of a history."""
+        return bool(self.interleaved) and self.id == f"{self.interleaved}-base"
+
     def is_softmax(self, method: str) -> bool:
         """Say whether a method computes softmax attention itself; of one that was not asked its name says so."""
         said = self.methods.get(method)

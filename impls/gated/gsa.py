@@ -156,7 +156,7 @@ def _scores(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     """
     S, L = len(inputs[1]), inputs[1].shape[2]
     length = L
-    while length > 1 and _most_lost(inputs[3], length) > FACTORED:
+    while length > 1 and _loses_too_much(inputs[3], length):
         length = next(x for x in range(length - 1, 0, -1) if L % x == 0)
     parts = (x.unflatten(2, (-1, L // length, length)).movedim(3, 1).contiguous() for x in inputs)
     q, k, taken_in, log_decay = (x.flatten(0, 1).flatten(2, 3) for x in parts)
@@ -172,7 +172,7 @@ def _scores(inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
     return scores.unflatten(0, (S, -1)).unflatten(3, (-1, length)).movedim(1, 3).flatten(2, 4), met[-1].mT.clone()
 
 
-def _most_lost(log_decay: Tensor, length: int) -> float:
-    """Find the most nats that a slot loses from the first to the last token of chunks of this length."""
+def _loses_too_much(log_decay: Tensor, length: int) -> bool:
+    """Say whether a slot loses more than FACTORED nats from the first to the last token of a chunk of this length."""
     chunks = log_decay.detach().unflatten(2, (-1, length))
-    return -float(chunks[:, :, :, 1:].sum(3).amin())
+    return bool(chunks[:, :, :, 1:].sum(3).amin() < -FACTORED)

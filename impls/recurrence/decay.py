@@ -8,7 +8,6 @@ row where much is lost: a gate that forgets everything (-300 nats where a docume
 and float32 would leave few digits for differences.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,15 +39,21 @@ class Decay:
         """Sum up log decays [S, X, L, G], at most 0, in the dtype of sums."""
         if log_decay.shape[-1] > 1:
             made = cls(log_decay.cumsum(2), log_decay.dtype)
-            if made.most_lost <= EXACT:
+            if not made.loses_over(EXACT):
                 return made
         return cls(log_decay.cumsum(2, dtype=torch.float64), log_decay.dtype)
 
-    @cached_property
-    def most_lost(self) -> float:
-        """Find the most nats that a row of the state loses in a chunk; on a GPU return infinity."""
+    def loses_over(self, nats: float) -> bool:
+        """Say whether some row of the state loses more nats than these in a chunk; on a GPU always yes.
+
+        It is a yes or no, and never the number: torch.compile would compile anew for every number that it meets.
+        """
         # reading the values would synchronise the GPU and prevent capturing a graph
-        return math.inf if self.c.is_cuda else -float(self.c[:, :, -1].detach().amin())
+        return self.c.is_cuda or bool(self._most_lost > nats)
+
+    @cached_property
+    def _most_lost(self) -> Tensor:
+        return -self.c[:, :, -1].detach().amin()
 
     @cached_property
     def factors(self) -> tuple[Tensor, Tensor] | None:
@@ -56,7 +61,7 @@ class Decay:
 
         Their products are exp(c_i - c_j), and for j > i may be infinite.
         """
-        if self.most_lost > 2 * FACTORED:
+        if self.loses_over(2 * FACTORED):
             return None
         halfway = self.c[:, :, -1:] / 2
         return (self.c - halfway).exp().to(self.kind), (halfway - self.c).exp().to(self.kind)
@@ -117,13 +122,9 @@ def _longest_block(c: Tensor) -> int:
     b = c.shape[-2]
     if c.is_cuda:
         return 1
-    while b > 1 and _most_lost(c.detach(), b) > FACTORED:
+    while b > 1 and bool((c[..., ::b, :] - c[..., b - 1 :: b, :]).detach().amax() > FACTORED):
         b //= 2
     return b
-
-
-def _most_lost(c: Tensor, b: int) -> float:
-    return float((c[..., ::b, :] - c[..., b - 1 :: b, :]).amax())
 
 
 def _within_blocks(q: Tensor, k: Tensor, c: Tensor, b: int) -> Tensor:

@@ -54,7 +54,7 @@ class Rows:
         """Build the products of a part, in the dtype of sums, in the way that its decays allow."""
         kind, (q, k) = sums(self.q.dtype), (part.of(x) for x in (self.q, self.k))
         v, decay = dense(part.of(self.v), kind), self._decay(part)
-        if decay is None or decay.most_lost > FACTORED:
+        if decay is None or decay.loses_over(FACTORED):
             q, k = dense(q, kind), dense(k, kind)
             return Factored(q, k, v, None) if decay is None else Segment(q, k, v, decay)
         left = decay.c.exp().to(kind)

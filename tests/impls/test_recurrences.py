@@ -220,6 +220,26 @@ def test_blocks_are_as_long_as_their_decays_allow(speed: float, longest: int) ->
     assert decays._longest_block(c) == longest
 
 
+# torch.compile warns of what it does itself
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["gated.gla", "gated.hgrn2", "gated.gsa", "delta.kda"])
+def test_torch_compile_compiles_nothing_anew_for_new_values(name: str) -> None:
+    problem, graphs, counts = Problem(B=1, H=2, N=256, D=16, causal=True), list[Any](), []
+
+    def unchanged(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(registry.build(name, problem), dynamic=False, backend=unchanged)
+    for seed in range(5):
+        inputs = registry.load(name).inputs(problem, torch.Generator().manual_seed(seed))
+        with torch.no_grad():
+            compiled(*inputs)
+        counts.append(len(graphs))
+    # the second call may have another layout
+    assert counts[1] == counts[-1]
+
+
 GATES = {
     **dict.fromkeys(("gated.mamba2", "gated.gla", "gated.gsa", "gated.log_linear", "delta.rwkv7"), 3),
     **dict.fromkeys(("gated.mamba3", "delta.gated_deltanet", "delta.kda", "delta.comba", "delta.mesa"), 4),

@@ -57,7 +57,7 @@ def test_each_device_has_sections_of_its_own_and_both_are_named(findings: Findin
     sections = {section.conditions: section.lengths for section in findings.sections}
     assert sections == {f"float32, {EPYC}": (512, 1024), f"float32, {XEON}": (2048, 4096)}
     text = " ".join(console.summary(findings).split())
-    assert "AMD EPYC 9B14, 2 cores, 24 GiB memory, 2 threads" in text
+    assert "AMD EPYC 9B14, AVX512, 2 cores, 24 GiB memory, 2 threads" in text
     assert f"also {XEON}, environment {THERE}" in text
     assert short_machine(findings) == "2 cores (AMD EPYC 9B14) and 8 cores (Intel Xeon 8481C)"
 

@@ -182,9 +182,8 @@ def _address(run: RunInfo) -> _Address:
             f"run {run.id}: asv keeps a history of commits, and run.json names none (git: commit: {commit!r}); "
             "runs made inside a git repository have one"
         )
-    facts = run.environment | run.surroundings.facts
-    machine = f"{facts.get('gpu') or facts.get('processor') or 'machine'}-{facts.get('cores') or 0}-cores"
-    return _Address(_file_word(machine), commit, _file_word(f"python{_python(run)}-torch{facts.get('torch')}"))
+    software = f"python{_python(run)}-torch{run.environment.get('torch')}"
+    return _Address(_file_word(run.machine), commit, _file_word(software))
 
 
 def _file_word(text: str) -> str:

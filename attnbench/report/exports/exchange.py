@@ -147,7 +147,7 @@ def notes(findings: Findings, word: str = "left out", *, times_alone: bool = Fal
     """Say which cells failed, and by `word` what becomes of them; a format of times alone leaves out what is scored, too."""
     untimed = sum(s.ok and not s.medians for s in findings.summaries) if times_alone else 0
     scored = [f"left out: {untimed} cells that are scored and not timed"] if untimed else []
-    return (*(f"{word}: {line}" for line in reasons(findings.summaries)), *scored)
+    return (*(f"{word}: {line}" for line in reasons(findings.summaries, findings.names)), *scored)
 
 
 def one_machine(run: RunInfo) -> tuple[str, ...]:

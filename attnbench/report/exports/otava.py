@@ -30,7 +30,11 @@ _ATTRIBUTES = ("run", "commit", "environment")
 
 def make(sources: Sequence[Source]) -> Export:
     """Write a history of runs, by rising date. Raise ExportError where no run has a number."""
-    history = sorted(sources, key=lambda source: started(source.findings.run))
+    # the older side of a comparison was measured beside the newer one, which is the point of the series
+    newer = {source.findings.run.interleaved for source in sources if not source.findings.run.is_base}
+    older = [run for source in sources if (run := source.findings.run).is_base and run.interleaved in newer]
+    points = [source for source in sources if source.findings.run not in older]
+    history = sorted(points, key=lambda source: started(source.findings.run))
     if len(machines := dict.fromkeys(source.findings.run.machine for source in history)) > 1:
         raise ExportError(
             f"a series of Otava is of one machine, and these runs are of {'; '.join(machines)}; name those of one"
@@ -69,5 +73,6 @@ def make(sources: Sequence[Source]) -> Export:
     failed = [{"run": s.findings.run.id, **each} for s in history for each in without_numbers(s.findings)]
     if failed:
         files[_FAILED] = rows_csv(failed).encode()
+    left_out = [f"run {run.id}: left out, for it is the older side of a comparison" for run in older]
     said = ((s.findings.run, (*notes(s.findings), *one_machine(s.findings.run))) for s in history)
-    return Export(files, tuple(f"run {run.id}: {note}" for run, each in said for note in each))
+    return Export(files, (*left_out, *(f"run {run.id}: {note}" for run, each in said for note in each)))

@@ -47,7 +47,8 @@ def page(runs: Sequence[Findings], home: str | None = None) -> str:
     data, every_cell = payload(board, found), parts.cell_table(board, found)
     suites = ", ".join(dict.fromkeys(findings.run.suite.name for findings in runs))
     # why cells failed is told with the map of failures
-    why = tuple(reason for group in board.groups for _, section in group.members for reason in reasons(section.summaries))
+    members = [member for group in board.groups for member in group.members]
+    why = tuple(line for run, section in members for line in reasons(section.summaries, runs[run].names))
     notes = [[line for line in measured(findings) if not line.endswith(why)] for findings in runs]
     published = [(run, table) for run, findings in enumerate(runs) for table in published_tables(findings)]
     # columns of text in the table of all cells begin at the left

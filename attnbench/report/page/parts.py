@@ -126,7 +126,9 @@ def failures(board: Board, number: int) -> dict[str, Any]:
         "words": f"{told} {words} not listed." if failing and whole else told,
         # every text went through `safe`
         "grid": Markup(table if failing else ""),  # noqa: S704
-        "reasons": list(dict.fromkeys(line for _, section in group.members for line in reasons(section.summaries))),
+        "reasons": list(
+            dict.fromkeys(line for run, each in group.members for line in reasons(each.summaries, board.runs[run].names))
+        ),
     }
 
 

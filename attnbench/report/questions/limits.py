@@ -81,7 +81,7 @@ def _notes(findings: Findings, found: Sequence[Limit], counter: MainCounter | No
         lines.append(f"Memory of a call: {counter.name} ({source}), of the whole batch, beyond what lived before.")
     missing = dict.fromkeys(counter.why_not(s) if counter else one_line(s.memory.reason) for s in fits)
     lines += [f"Memory n/a: {shorten(reason, _WHY)}." for reason in missing if reason]
-    lines += reasons([limit.summary for limit in found if not limit.value])
+    lines += reasons([limit.summary for limit in found if not limit.value], findings.names)
     for limit in found:
         if limit.value and limit.bound is not None and limit.bound.status not in SCARCE:
             name = findings.names[limit.summary.cell.label]

@@ -1,6 +1,6 @@
 """Statuses in the few letters that fit into a table, why they came, in words, and how many cells have them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attnbench.analyze.cells import NOT_RUN, CellSummary
 from attnbench.analyze.points import UNFINISHED
@@ -24,10 +24,11 @@ def short(status: str) -> str:
     return _SHORT.get(status, status)
 
 
-def reasons(summaries: Sequence[CellSummary]) -> list[str]:
+def reasons(summaries: Sequence[CellSummary], names: Mapping[str, str]) -> list[str]:
     """Write `OOM: softmax.naive at 16k: out of memory ...`: a line for each status and reason, over all methods and lengths.
 
-    Methods of the same lengths share them: `a, b at 8k to 64k`; where a length between is left out, they are a list.
+    Methods of the same lengths share them: `a, b at 8k to 64k`; where a length between is left out, they are a list. `names`
+    are what methods are called, by label.
     """
     found: dict[tuple[str, str], dict[str, set[int]]] = {}
     for summary in summaries:
@@ -42,7 +43,7 @@ def reasons(summaries: Sequence[CellSummary]) -> list[str]:
             first, last = min(at), max(at)
             unbroken = len(at) > 2 and known[known.index(first) : known.index(last) + 1] == sorted(at)
             span = f"{length(first)} to {length(last)}" if unbroken else ", ".join(map(length, sorted(at)))
-            by_lengths.setdefault(span, []).append(shorten(label, 60))
+            by_lengths.setdefault(span, []).append(names[label])
         where = "; ".join(f"{', '.join(labels)} at {span}" for span, labels in by_lengths.items())
         lines.append(f"{short(status)}: {where}: {shorten(why, _LONGEST_REASON)}")
     return lines
