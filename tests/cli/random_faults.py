@@ -1,17 +1,10 @@
 """A program that disturbs small runs at random moments, and ends with an AssertionError where something is not as it must be.
 
-    python -m tests.cli.random_faults FOLDER SEED --kills 200
-    python -m tests.cli.random_faults FOLDER SEED --minutes 60
+    python -m tests.cli.random_faults FOLDER SEED (--kills 200 | --minutes 60)
 
-Kills: the runner, its server or that server's child is killed, some of them aimed at the time in which methods are asked about
-their cells, and at servers that are still importing torch; a killed run goes on with `--resume` until it has had its share.
-What a run that ended has left must be whole: every cell has its final record, none twice; nothing is torn; no process, no lock
-and no temporary folder is left behind.
-
-Minutes: beside kills, the disk is full for the run, or other processes take the cores for a moment. It is measured in turns
-with a run that is only interrupted as by a user, so that whatever else the machine does in that time befalls both. No replicate
-may be lost, torn or twice; a report is made; and no cell may be called slower or faster than in the undisturbed run, turns
-paired, where there are enough of them.
+Kills: the runner, its server or that server's child is killed, and the run goes on with `--resume`. What it left must be whole.
+Minutes: the disk is full, too, or other processes take the cores. No replicate may be lost, torn or twice, and no cell called
+slower or faster than in a run that is only interrupted, in turns with it.
 """
 
 import json

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch._dynamo.utils import counters
 
 from attnbench import Problem, registry
 from tests.impls.contract.calls import Call, evaluated, same
@@ -214,30 +215,17 @@ def test_pairs_are_those_of_the_definition_however_long_blocks_are(
     same(got, evaluated(pair_by_pair, inputs, g, ()), 1e-10)
 
 
-@pytest.mark.parametrize(("speed", "longest"), [(0.1, 64), (1.5, 32), (7.0, 8), (1000.0, 1)])
-def test_blocks_are_as_long_as_their_decays_allow(speed: float, longest: int) -> None:
-    c = torch.full((1, 3, 64, 2), -speed).cumsum(2)
-    assert decays._longest_block(c) == longest
-
-
 # torch.compile warns of what it does itself
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["gated.gla", "gated.hgrn2", "gated.gsa", "delta.kda"])
 def test_torch_compile_compiles_nothing_anew_for_new_values(name: str) -> None:
-    problem, graphs, counts = Problem(B=1, H=2, N=256, D=16, causal=True), list[Any](), []
-
-    def unchanged(graph: Any, _: Any) -> Any:
-        graphs.append(graph)
-        return graph.forward
-
-    compiled = torch.compile(registry.build(name, problem), dynamic=False, backend=unchanged)
+    problem, graphs = Problem(B=1, H=2, N=256, D=16, causal=True), []
+    compiled = torch.compile(registry.build(name, problem).requires_grad_(False), dynamic=False, backend="eager")
     for seed in range(5):
-        inputs = registry.load(name).inputs(problem, torch.Generator().manual_seed(seed))
-        with torch.no_grad():
-            compiled(*inputs)
-        counts.append(len(graphs))
+        compiled(*registry.load(name).inputs(problem, torch.Generator().manual_seed(seed)))
+        graphs.append(counters["stats"]["unique_graphs"])
     # the second call may have another layout
-    assert counts[1] == counts[-1]
+    assert graphs[1] == graphs[-1] > 0
 
 
 GATES = {

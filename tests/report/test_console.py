@@ -46,9 +46,10 @@ def test_a_run_without_records_or_without_cells_says_so(small: Synthetic) -> Non
 
 
 def test_methods_are_called_as_the_suite_calls_them(small: Synthetic) -> None:
-    small.report = ReportSpec(labels={"linear.chunked": "Linear", "softmax.sdpa": "Flash"})
+    small.report = ReportSpec(labels={"linear.chunked": "Linear", "softmax.sdpa": "Flash", "softmax.naive": "Naive"})
     text = console.summary(found(small))
-    assert all(line_of(text, name) for name in ("Flash", "Linear(chunk=64)", "softmax.naive"))
+    assert all(line_of(text, name) for name in ("Flash", "Linear(chunk=64)", "Naive"))
+    assert "OOM: Naive at " in text
 
 
 # the shape over all lengths

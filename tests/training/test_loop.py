@@ -11,6 +11,8 @@ from attnbench.measure.clock import WallClock
 from attnbench.schema.training import Training
 from attnbench.training.loop import DivergedError, OverBudgetError, Progress, evaluation_points, train
 from attnbench.training.tasks import Batch
+from attnbench.training.tasks.duplication import Duplication
+from attnbench.training.tasks.speech import Tones
 from attnbench.training.transformer import Transformer
 from attnbench.training.update import judge
 from tests.training.conftest import Make, following, small_cell
@@ -125,8 +127,6 @@ def test_torch_s_modes_are_as_before(model_of: Make) -> None:
 
 @pytest.mark.slow
 def test_a_small_model_learns_to_tell_tones_apart() -> None:
-    from attnbench.training.tasks.speech import Tones
-
     task = Tones(64, 6)
     plan: dict[str, Any] = {"task": "speech", "updates": 1600, "evaluations": 4, "held_out": 128, "rate": 2e-3}
     cell = small_cell("softmax.sdpa", B=16, H=4, N=64, D=16, causal=False, feedforward=4, **plan)
@@ -140,8 +140,6 @@ def test_a_small_model_learns_to_tell_tones_apart() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_small_model_learns_to_copy(seed: int) -> None:
-    from attnbench.training.tasks.duplication import Duplication
-
     task = Duplication(32, 10)
     plan: dict[str, Any] = {"updates": 800, "evaluations": 4, "held_out": 64, "rate": 3e-3, "feedforward": 4}
     cell = small_cell("softmax.sdpa", B=32, H=4, N=32, D=16, **plan)

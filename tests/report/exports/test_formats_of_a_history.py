@@ -242,11 +242,10 @@ def test_a_run_is_a_row_and_rows_rise_with_the_date(tiny: Synthetic) -> None:
     sources = history(tiny, [1.0, 1.1])
     # of a comparison the newer side alone, and the older one only by itself
     older, newer = (source_of(tiny, 3, id=f"turns{end}", interleaved="turns", factor=1.2) for end in ("-base", ""))
-    sources.append(newer)
-    export = otava.make([newer, older, *sources[:2]])
+    export = otava.make([newer, older, *sources])
     assert export.notes[0] == "run turns-base: left out, for it is the older side of a comparison"
     assert rows(otava.make([older]), "history.csv")
-    found = rows(export, "history.csv")
+    sources, found = [*sources, newer], rows(export, "history.csv")
     assert [row["run"] for row in found] == [source.findings.run.id for source in sources]
     assert [row["commit"] for row in found] == [commit_of(day) for day in (1, 2, 3)]
     medians = [float(row[SERIES]) for row in found]

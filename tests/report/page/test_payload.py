@@ -92,12 +92,9 @@ def test_a_cell_that_fits_into_no_section_is_shown_all_the_same(decoding: Synthe
 # JSON within HTML
 
 
-def test_numbers_have_six_digits_and_whole_ones_all_of_theirs() -> None:
+def test_numbers_have_six_digits_and_whole_ones_all_of_theirs_and_what_is_none_is_refused() -> None:
     given = (67_108_864.0, 11_744_051, 0.123456789, 1234.56789, 0.0, math.nan, math.inf, None)
     assert rounded(given) == [67_108_864, 11_744_051, 0.123457, 1234.57, 0, None, None, None]
-
-
-def test_what_is_no_number_is_refused() -> None:
     with pytest.raises(ValueError, match="Out of range"):
         dumps({"a": float("nan")})
 
@@ -111,9 +108,7 @@ def test_every_colour_can_be_read_on_a_dark_ground(color: int) -> None:
 
 
 def test_a_colour_that_is_light_enough_stays_and_black_and_grey_stay_apart() -> None:
-    for color in ("#56b4e9", "#e69f00"):
-        assert on_dark(color) == color
-    assert on_dark("#000000") == "#ffffff"
+    assert [on_dark(color) for color in ("#56b4e9", "#e69f00", "#000000")] == ["#56b4e9", "#e69f00", "#ffffff"]
     assert on_dark("#7f7f7f") < "#999999"
     # as the guidelines have it
     assert contrast((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
