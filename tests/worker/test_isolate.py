@@ -103,7 +103,7 @@ def test_each_end_of_a_child_has_its_status_and_the_next_errand_is_clean(warm: I
     measures(warm, "faulty:ChangesTheWorld")
     for method, (status, words) in ENDS.items():
         failed = failure(warm, method)
-        assert (failed.status, method) == (status, method)
+        assert (failed.status, method) == (status, method), failed.reason
         assert words in failed.reason, method
         if method in {"faulty:Segfaults", "faulty:Raises"}:
             # the last lines of the traceback, without a folder of one machine
