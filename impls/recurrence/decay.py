@@ -119,10 +119,10 @@ def _filled_up(x: Tensor, length: int) -> Tensor:
 
 def _longest_block(c: Tensor) -> int:
     """Find the longest b = L, L / 2, ..., 1 that loses no more than FACTORED nats; c [..., L, G], L a power of two."""
-    b = c.shape[-2]
+    c, b = c.detach(), c.shape[-2]
     if c.is_cuda:
         return 1
-    while b > 1 and bool((c[..., ::b, :] - c[..., b - 1 :: b, :]).detach().amax() > FACTORED):
+    while b > 1 and bool((c[..., ::b, :] - c[..., b - 1 :: b, :]).amax() > FACTORED):
         b //= 2
     return b
 

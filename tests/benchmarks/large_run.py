@@ -2,8 +2,7 @@
 
     python -m tests.benchmarks.large_run CELLS
 
-Prints, for each number of lanes, the milliseconds that the driver takes for a record and the most memory that it had. Each is
-measured in a process of its own.
+Prints for each number of lanes, from a process of its own, the driver's milliseconds a record and the most memory that it had.
 """
 
 import resource

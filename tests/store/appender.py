@@ -3,8 +3,7 @@
 Arguments: the results folder, and how many records to append. Standard input: a run.json and a record line.
 Standard output: the number of each record, once the store has reported it as written.
 
-With the word `storm`, a number of rounds and a seed, it kills itself: in each round a writer is forked, which appends until it
-is killed at a random moment. Forked, because a fresh interpreter a round would take most of the time.
+With `storm`, a number of rounds and a seed, it kills itself: a round is a writer, forked to save time, killed at random.
 """
 
 import os

@@ -1,8 +1,7 @@
 """Compiles our Triton kernels for GPUs that need not be here, as they would be launched, and says what they take.
 
 Arguments: family, compute capabilities, dtype, widths D = M, names of kernels, with commas where several, and torch's float32
-matmul precision. Writes to stdout, for each kernel, one JSON line: bytes of shared memory, and of a thread's stack, where spilt
-registers go.
+matmul precision. Writes a JSON line for each kernel to stdout: bytes of shared memory, and of a thread's stack (spills).
 """
 
 import json
