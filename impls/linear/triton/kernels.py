@@ -2,26 +2,33 @@
 
 B batch, H heads, N tokens, D query/key width, M value width, BD and BM the powers of two above them, L tokens of a chunk, T
 tokens of a segment (whole chunks), BO columns of the result. Each program walks through one segment of one head for BO columns
-of its result, with as many columns of the D × M state in registers; neighbouring programs read the same rows. A tensor is given
+of its result, with that part of the M × D state in registers; neighbouring programs read the same rows. A tensor is given
 by its pointer and its strides over batch, heads and tokens; its last dimension is dense. In docstrings f stands for φ(q) and
 φ(k), d for the denominator, g for dL/do and c_i for g_i·o_i.
 
-Products take OPERAND (bfloat16, or float32 by PRECISION), sums are float32. Places beyond N or D are loaded as -inf where φ
-follows, since φ(-inf) = 0 for every map here, and as 0 elsewhere.
+Products take OPERAND (bfloat16, or float32 by PRECISION), sums are float32. On a GPU most time goes to instructions, not to
+memory or products, so φ is computed once for each place of a tile. Triton computes it again for each layout in which a tile is
+taken; hence states have the rows of v or g in front, which are taken transposed from where they were loaded, and the
+normaliser is multiplied on tensor cores.
+
+Tokens beyond N are loaded as 0. They come after all others, so that the keys among them reach no result; their queries have
+g = 0 and c = 0. Columns beyond D are loaded as -inf where φ follows, since φ(-inf) = 0 for every map here.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, untyped-decorator, import-untyped, import-not-found"
-# ruff: noqa: ANN001, ANN201, ARG001, N803, PLR0913, PLR0917 - kernels take flat arguments, all alike, in one body
+# ruff: noqa: ANN001, ANN201, ARG001, N803, PLR0913, PLR0917, SIM300 - kernels take flat arguments, all alike, in one body
 
 import triton
 import triton.language as tl
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+"""exp(x) = exp2(LOG2_E x); exp2 is one instruction, while exp takes more for results below 1e-38."""
 
 
 @triton.jit
 def phi(x, PHI: tl.constexpr):
     """Compute φ(x) in float32."""
     if PHI == "elu_plus_one":
-        # exp of a large number would be inf in the branch that is not taken
-        return tl.where(x > 0, x + 1, tl.exp(tl.minimum(x, 0)))
+        return tl.maximum(x, 0) + tl.exp2(tl.minimum(LOG2_E * x, 0))
     elif PHI == "relu":
         return tl.maximum(x, 0)
     else:
@@ -32,7 +39,7 @@ def phi(x, PHI: tl.constexpr):
 def slope(x, PHI: tl.constexpr):
     """Compute φ'(x) in float32."""
     if PHI == "elu_plus_one":
-        return tl.where(x > 0, 1.0, tl.exp(tl.minimum(x, 0)))
+        return tl.exp2(tl.minimum(LOG2_E * x, 0))
     elif PHI == "relu":
         return tl.where(x > 0, 1.0, 0.0)
     else:
@@ -75,9 +82,11 @@ def store_rows(x, start, stop, offset, width, stride, tile, L: tl.constexpr, BW:
 
 
 @triton.jit
-def load_features(x, start, stop, offset, width, stride, L: tl.constexpr, BW: tl.constexpr, PHI: tl.constexpr):
-    """Load φ of the same places, float32; 0 beyond the edges."""
-    return phi(load_rows(x, start, stop, offset, width, stride, L, BW, float("-inf")).to(tl.float32), PHI)
+def load_features(x, start, stop, offset, width: tl.constexpr, stride, L: tl.constexpr, BW: tl.constexpr, PHI: tl.constexpr):
+    """Load φ of the same places, float32; 0 in columns beyond the width, φ(0) in tokens beyond `stop`."""
+    # another number than 0 costs a choice at each place
+    beyond: tl.constexpr = float("-inf") if width % BW else 0.0
+    return phi(load_rows(x, start, stop, offset, width, stride, L, BW, beyond).to(tl.float32), PHI)
 
 
 @triton.jit
@@ -89,16 +98,49 @@ def load_numbers(x, start, stop, L: tl.constexpr, other: tl.constexpr):
 
 @triton.jit
 def state_places(states, at, row_offset, column_offset, D: tl.constexpr, M: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
-    """Compute pointers [BR, BC] into one of `states` (D·M numbers and D of the normaliser each), and a mask."""
+    """Compute pointers [BR, BC] into one of `states` (M·D numbers and D of the normaliser each), and a mask."""
     row, column = row_offset + tl.arange(0, BR)[:, None], column_offset + tl.arange(0, BC)[None, :]
-    return states + at.to(tl.int64) * (D * M + D) + row * M + column, (row < D) & (column < M)
+    return states + at.to(tl.int64) * (D * M + D) + row * D + column, (row < M) & (column < D)
 
 
 @triton.jit
-def normaliser_places(states, at, offset, D: tl.constexpr, M: tl.constexpr, BR: tl.constexpr):
-    """Compute pointers [BR] into the normaliser beside that state, and a mask."""
-    row = offset + tl.arange(0, BR)
-    return states + at.to(tl.int64) * (D * M + D) + D * M + row, row < D
+def normaliser_places(states, at, offset, D: tl.constexpr, M: tl.constexpr, BC: tl.constexpr):
+    """Compute pointers [BC] into the normaliser beside that state, and a mask."""
+    column = offset + tl.arange(0, BC)
+    return states + at.to(tl.int64) * (D * M + D) + D * M + column, column < D
+
+
+@triton.jit
+def halves(x):
+    """Split float32 into two numbers that bfloat16 holds, whose sum has 16 bits of the mantissa."""
+    high = x.to(tl.bfloat16).to(tl.float32)
+    return high, x - high
+
+
+@triton.jit
+def with_normaliser(f, normaliser, ROUNDED: tl.constexpr, OPERAND: tl.constexpr):
+    """Multiply each row of f [L, BD], an operand, with the normaliser [BD]."""
+    if ROUNDED == tl.bfloat16:
+        high, low = halves(normaliser[:, None])
+        column = tl.arange(0, 16)[None, :]
+        parts = tl.where(column == 0, high, tl.where(column == 1, low, 0.0))
+        return tl.sum(tl.dot(f, operand(parts, ROUNDED, OPERAND)), 1)
+    else:
+        return tl.sum(f * normaliser[None, :], 1)
+
+
+@triton.jit
+def less_outer(df, c, normaliser, ROUNDED: tl.constexpr, OPERAND: tl.constexpr):
+    """Subtract c_i times the normaliser [BO] from each row of df [L, BO]."""
+    if ROUNDED == tl.bfloat16:
+        c_high, c_low = halves(c[:, None])
+        high, low = halves(normaliser[None, :])
+        column, row = tl.arange(0, 16)[None, :], tl.arange(0, 16)[:, None]
+        left = tl.where(column < 2, -c_high, tl.where(column < 4, -c_low, 0.0))
+        right = tl.where(row % 2 == 0, high, low)
+        return tl.dot(operand(left, ROUNDED, OPERAND), operand(right, ROUNDED, OPERAND), acc=df)
+    else:
+        return df - c[:, None] * normaliser[None, :]
 
 
 @triton.jit
@@ -109,7 +151,7 @@ def sums_kernel(
     D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
     PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, REVERSE: tl.constexpr,
 ):  # fmt: skip
-    """Sum what one segment adds to the state: Σ f(k) vᵀ and Σ f(k); or, in reverse, Σ f(q)/d gᵀ and Σ f(q)/d c.
+    """Sum what one segment adds to the state: Σ v f(k)ᵀ and Σ f(k); or, in reverse, Σ g f(q)ᵀ/d and Σ f(q)/d c.
 
     The last segment, in reverse the first, is not summed, because no other needs it. Place s of `states` is for the state
     between the segments s and s + 1.
@@ -122,21 +164,19 @@ def sums_kernel(
     x, y = of_head(x, head, H, x_b, x_h), of_head(y, head, H, y_b, y_h)
     denominators += head.to(tl.int64) * N
     coefficients += head.to(tl.int64) * N
-    state = tl.zeros([BD, BO], dtype=tl.float32)
+    state = tl.zeros([BO, BD], dtype=tl.float32)
     normaliser = tl.zeros([BD], dtype=tl.float32)
     for i in range(tl.cdiv(last - first, L)):
         start = first + i * L
         f = load_features(x, start, last, 0, D, x_n, L, BD, PHI)
         if REVERSE:
             f *= (1 / load_numbers(denominators, start, last, L, 1.0))[:, None]
-        f = operand(f, ROUNDED, OPERAND)
         w = operand(load_rows(y, start, last, offset, M, y_n, L, BO, 0.0), ROUNDED, OPERAND)
-        state = tl.dot(tl.trans(f), w, acc=state, input_precision=PRECISION)
-        f = f.to(tl.float32)
+        state = tl.dot(tl.trans(w), operand(f, ROUNDED, OPERAND), acc=state, input_precision=PRECISION)
         if REVERSE:
             f *= load_numbers(coefficients, start, last, L, 0.0)[:, None]
         normaliser += tl.sum(f, 0)
-    places, inside = state_places(states, at, 0, offset, D, M, BD, BO)
+    places, inside = state_places(states, at, offset, 0, D, M, BO, BD)
     tl.store(places, state, mask=inside)
     if offset == 0:
         beside, within = normaliser_places(states, at, 0, D, M, BD)
@@ -173,10 +213,10 @@ def attend_kernel(
     q, k = of_head(q, head, H, q_b, q_h), of_head(k, head, H, k_b, k_h)
     v, o = of_head(v, head, H, v_b, v_h), of_head(o, head, H, o_b, o_h)
     denominators += head.to(tl.int64) * N
-    state = tl.zeros([BD, BO], dtype=tl.float32)
+    state = tl.zeros([BO, BD], dtype=tl.float32)
     normaliser = tl.zeros([BD], dtype=tl.float32)
     if segment > 0:
-        places, inside = state_places(states, head * (segments - 1) + segment - 1, 0, offset, D, M, BD, BO)
+        places, inside = state_places(states, head * (segments - 1) + segment - 1, offset, 0, D, M, BO, BD)
         state = tl.load(places, mask=inside, other=0.0)
         places, inside = normaliser_places(states, head * (segments - 1) + segment - 1, 0, D, M, BD)
         normaliser = tl.load(places, mask=inside, other=0.0)
@@ -185,15 +225,16 @@ def attend_kernel(
     for i in range(tl.cdiv(last - first, L)):
         start = first + i * L
         fq = operand(load_features(q, start, last, 0, D, q_n, L, BD, PHI), ROUNDED, OPERAND)
-        d = tl.sum(fq.to(tl.float32) * normaliser[None, :], 1) + eps
-        sums = tl.dot(fq, operand(state, ROUNDED, OPERAND), input_precision=PRECISION)
-        fk = operand(load_features(k, start, last, 0, D, k_n, L, BD, PHI), ROUNDED, OPERAND)
+        d = with_normaliser(fq, normaliser, ROUNDED, OPERAND) + eps
+        sums = tl.dot(fq, tl.trans(operand(state, ROUNDED, OPERAND)), input_precision=PRECISION)
+        f = load_features(k, start, last, 0, D, k_n, L, BD, PHI)
+        normaliser += tl.sum(f, 0)
+        fk = operand(f, ROUNDED, OPERAND)
         scores = tl.where(seen, tl.dot(fq, tl.trans(fk), input_precision=PRECISION), 0.0)
         d += tl.sum(scores, 1)
         w = operand(load_rows(v, start, last, offset, M, v_n, L, BO, 0.0), ROUNDED, OPERAND)
         sums = tl.dot(operand(scores, ROUNDED, OPERAND), w, acc=sums, input_precision=PRECISION)
-        state = tl.dot(tl.trans(fk), w, acc=state, input_precision=PRECISION)
-        normaliser += tl.sum(fk.to(tl.float32), 0)
+        state = tl.dot(tl.trans(w), fk, acc=state, input_precision=PRECISION)
         store_rows(o, start, last, offset, M, o_n, sums * (1 / d)[:, None], L, BO)
         if offset == 0:
             tl.store(denominators + start + row, d, mask=start + row < last)
@@ -222,28 +263,32 @@ def queries_kernel(
     state = tl.zeros([BM, BO], dtype=tl.float32)
     normaliser = tl.zeros([BO], dtype=tl.float32)
     if segment > 0:
-        places, inside = state_places(states, head * (segments - 1) + segment - 1, offset, 0, D, M, BO, BM)
-        state = tl.trans(tl.load(places, mask=inside, other=0.0))
+        places, inside = state_places(states, head * (segments - 1) + segment - 1, 0, offset, D, M, BM, BO)
+        state = tl.load(places, mask=inside, other=0.0)
         places, inside = normaliser_places(states, head * (segments - 1) + segment - 1, offset, D, M, BO)
         normaliser = tl.load(places, mask=inside, other=0.0)
     row = tl.arange(0, L)
     seen = row[:, None] >= row[None, :]
     for i in range(tl.cdiv(last - first, L)):
         start = first + i * L
+        # nothing else would load these two ahead
+        x = load_rows(q, start, last, offset, D, q_n, L, BO, 0.0)
+        d = load_numbers(denominators, start, last, L, 1.0)
         u = load_rows(g, start, last, 0, M, g_n, L, BM, 0.0)
         c = tl.sum(u.to(tl.float32) * load_rows(o, start, last, 0, M, o_n, L, BM, 0.0).to(tl.float32), 1)
         if offset == 0:
             tl.store(coefficients + start + row, c, mask=start + row < last)
         u = operand(u, ROUNDED, OPERAND)
-        df = tl.dot(u, operand(state, ROUNDED, OPERAND), input_precision=PRECISION) - c[:, None] * normaliser[None, :]
+        df = tl.dot(u, operand(state, ROUNDED, OPERAND), input_precision=PRECISION)
+        df = less_outer(df, c, normaliser, ROUNDED, OPERAND)
         w = operand(load_rows(v, start, last, 0, M, v_n, L, BM, 0.0), ROUNDED, OPERAND)
         pairs = tl.where(seen, tl.dot(u, tl.trans(w), input_precision=PRECISION) - c[:, None], 0.0)
-        f = operand(load_features(k, start, last, offset, D, k_n, L, BO, PHI), ROUNDED, OPERAND)
-        df = tl.dot(operand(pairs, ROUNDED, OPERAND), f, acc=df, input_precision=PRECISION)
-        state = tl.dot(tl.trans(w), f, acc=state, input_precision=PRECISION)
-        normaliser += tl.sum(f.to(tl.float32), 0)
-        x = load_rows(q, start, last, offset, D, q_n, L, BO, 0.0).to(tl.float32)
-        df *= slope(x, PHI) * (1 / load_numbers(denominators, start, last, L, 1.0))[:, None]
+        f = load_features(k, start, last, offset, D, k_n, L, BO, PHI)
+        normaliser += tl.sum(f, 0)
+        fk = operand(f, ROUNDED, OPERAND)
+        df = tl.dot(operand(pairs, ROUNDED, OPERAND), fk, acc=df, input_precision=PRECISION)
+        state = tl.dot(tl.trans(w), fk, acc=state, input_precision=PRECISION)
+        df *= slope(x.to(tl.float32), PHI) * (1 / d)[:, None]
         store_rows(dq, start, last, offset, D, dq_n, df, L, BO)
 
 
@@ -257,7 +302,7 @@ def keys_kernel(
 ):  # fmt: skip
     """Compute dφ(k_j) = Σ_{i≥j} (g_i·v_j - c_i) f_i / d_i, times the slope, from the last chunk to the first.
 
-    Katharopoulos et al. 2020, eq. 14; the state is Σ f_i / d_i g_iᵀ over the later chunks, its normaliser Σ c_i f_i / d_i.
+    Katharopoulos et al. 2020, eq. 14; the state is Σ g_i f_iᵀ / d_i over the later chunks, its normaliser Σ c_i f_i / d_i.
     """
     splits: tl.constexpr = (D + BO - 1) // BO
     offset, head, segment = whereabouts(splits, segments, BO)
@@ -270,8 +315,8 @@ def keys_kernel(
     state = tl.zeros([BM, BO], dtype=tl.float32)
     normaliser = tl.zeros([BO], dtype=tl.float32)
     if segment < segments - 1:
-        places, inside = state_places(states, head * (segments - 1) + segment, offset, 0, D, M, BO, BM)
-        state = tl.trans(tl.load(places, mask=inside, other=0.0))
+        places, inside = state_places(states, head * (segments - 1) + segment, 0, offset, D, M, BM, BO)
+        state = tl.load(places, mask=inside, other=0.0)
         places, inside = normaliser_places(states, head * (segments - 1) + segment, offset, D, M, BO)
         normaliser = tl.load(places, mask=inside, other=0.0)
     row = tl.arange(0, L)
@@ -286,10 +331,11 @@ def keys_kernel(
         u = operand(load_rows(g, start, last, 0, M, g_n, L, BM, 0.0), ROUNDED, OPERAND)
         pairs = tl.where(seen, tl.dot(w, tl.trans(u), input_precision=PRECISION) - c[None, :], 0.0)
         f = load_features(q, start, last, offset, D, q_n, L, BO, PHI)
-        f = operand(f * (1 / load_numbers(denominators, start, last, L, 1.0))[:, None], ROUNDED, OPERAND)
-        df = tl.dot(operand(pairs, ROUNDED, OPERAND), f, acc=df, input_precision=PRECISION)
-        state = tl.dot(tl.trans(u), f, acc=state, input_precision=PRECISION)
-        normaliser += tl.sum(f.to(tl.float32) * c[:, None], 0)
+        f *= (1 / load_numbers(denominators, start, last, L, 1.0))[:, None]
+        fq = operand(f, ROUNDED, OPERAND)
+        df = tl.dot(operand(pairs, ROUNDED, OPERAND), fq, acc=df, input_precision=PRECISION)
+        state = tl.dot(tl.trans(u), fq, acc=state, input_precision=PRECISION)
+        normaliser += tl.sum(f * c[:, None], 0)
         x = load_rows(k, start, last, offset, D, k_n, L, BO, 0.0).to(tl.float32)
         store_rows(dk, start, last, offset, D, dk_n, df * slope(x, PHI), L, BO)
 
@@ -310,9 +356,9 @@ def values_kernel(
     q, k = of_head(q, head, H, q_b, q_h), of_head(k, head, H, k_b, k_h)
     g, dv = of_head(g, head, H, g_b, g_h), of_head(dv, head, H, dv_b, dv_h)
     denominators += head.to(tl.int64) * N
-    state = tl.zeros([BD, BO], dtype=tl.float32)
+    state = tl.zeros([BO, BD], dtype=tl.float32)
     if segment < segments - 1:
-        places, inside = state_places(states, head * (segments - 1) + segment, 0, offset, D, M, BD, BO)
+        places, inside = state_places(states, head * (segments - 1) + segment, offset, 0, D, M, BO, BD)
         state = tl.load(places, mask=inside, other=0.0)
     row = tl.arange(0, L)
     # a row for each key, a column for each query
@@ -321,13 +367,13 @@ def values_kernel(
     for i in range(chunks):
         start = first + (chunks - 1 - i) * L
         fk = operand(load_features(k, start, last, 0, D, k_n, L, BD, PHI), ROUNDED, OPERAND)
-        dw = tl.dot(fk, operand(state, ROUNDED, OPERAND), input_precision=PRECISION)
+        dw = tl.dot(fk, tl.trans(operand(state, ROUNDED, OPERAND)), input_precision=PRECISION)
         f = load_features(q, start, last, 0, D, q_n, L, BD, PHI)
         f = operand(f * (1 / load_numbers(denominators, start, last, L, 1.0))[:, None], ROUNDED, OPERAND)
         scores = tl.where(seen, tl.dot(fk, tl.trans(f), input_precision=PRECISION), 0.0)
         u = operand(load_rows(g, start, last, offset, M, g_n, L, BO, 0.0), ROUNDED, OPERAND)
         dw = tl.dot(operand(scores, ROUNDED, OPERAND), u, acc=dw, input_precision=PRECISION)
-        state = tl.dot(tl.trans(f), u, acc=state, input_precision=PRECISION)
+        state = tl.dot(tl.trans(u), f, acc=state, input_precision=PRECISION)
         store_rows(dv, start, last, offset, M, dv_n, dw, L, BO)
 
 

@@ -30,7 +30,7 @@ def timed(p: Problem, kernel: str, launches: Iterable[Launch]) -> list[tuple[flo
 
     `kernel` is a field of Blocks. Times are medians of warm calls by CUDA events.
     """
-    usual = blocks(p.D, p.M, arithmetic(getattr(torch, p.dtype)), torch.cuda.get_device_capability()[0])
+    usual = blocks(p.D, p.M, arithmetic(getattr(torch, p.dtype)))
     found = [(_seconds(p, replace(usual, **{kernel: launch})), launch) for launch in launches]
     return sorted((pair for pair in found if pair[0] is not None), key=lambda pair: pair[0] or 0.0)  # type: ignore[misc]
 

@@ -13,7 +13,7 @@ import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
 from . import kernels as triton_kernels
-from .tuning import HOPPER, PROGRAMS, Arithmetic, Blocks, Cut, Launch, arithmetic, blocks, cut, padded, splits
+from .tuning import PROGRAMS, Arithmetic, Blocks, Cut, Launch, arithmetic, blocks, cut, padded, splits
 
 _SCANNED = 4096  # numbers that one program of the scan holds
 
@@ -54,9 +54,7 @@ def plan(q: Tensor, v: Tensor, phi: str, chosen: Blocks | None = None, kind: Ari
     `kind` is what the forward computed in, for its backward: torch's matmul precision may have changed since.
     """
     (B, H, N, D), M, kind = q.shape, v.shape[-1], kind or arithmetic(q.dtype)
-    # tensors on a CPU are for Triton's interpreter, to which all GPUs are alike
-    capability = torch.cuda.get_device_capability(q.device)[0] if q.is_cuda else HOPPER
-    chosen = chosen or blocks(D, M, kind, capability)
+    chosen = chosen or blocks(D, M, kind)
     rounded = tl.bfloat16 if kind == "bf16" else tl.float32
     # tensors on a CPU are for Triton's interpreter, whose products of bfloat16 are wrong
     operand = tl.float32 if q.device.type == "cpu" else rounded

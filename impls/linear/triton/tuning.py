@@ -13,8 +13,6 @@ Arithmetic = Literal["bf16", "tf32", "ieee"]
 
 PROGRAMS = 264
 """Number of programs to aim at: two for each multiprocessor of an H100, constant so that sums group alike on every GPU."""
-HOPPER = 9
-"""The compute capability of the H100 and its like, of which the launches are."""
 _SHORTEST = 128  # tokens; a segment must outweigh the state that is stored for it
 _LONGEST_CHUNK = 64
 
@@ -48,27 +46,14 @@ class Cut:
     tokens: int
 
 
-# By the larger of D and M, rounded up to a power of two. "bf16" at 64 and 128 was the fastest of twenty launches on an H100,
-# at 128 although it spills. Of the others none spills over 32 registers, by ptxas of Triton 3.9 for sm_80 and sm_90, except
-# "ieee" at 128, where no block avoids it. triton/measure.py times others on a GPU.
+# By the larger of D and M, rounded up to a power of two: the fastest of those that triton/measure.py timed on an H100, but for
+# "bf16" at 16. Four warps with half the columns are faster than eight that compute each feature once.
 _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
     "bf16": {
         16: Blocks(*[Launch(64, 16, 4, 3)] * 5),
         32: Blocks(*[Launch(64, 32, 4, 3)] * 5),
-        64: Blocks(
-            sums=Launch(64, 64, 4, 3),
-            attend=Launch(64, 64, 4, 2),
-            queries=Launch(64, 64, 4, 2),
-            keys=Launch(64, 64, 4, 2),
-            values=Launch(64, 64, 4, 3),
-        ),
-        128: Blocks(
-            sums=Launch(64, 128, 8, 2),
-            attend=Launch(64, 128, 8, 2),
-            queries=Launch(64, 64, 4, 2),
-            keys=Launch(64, 64, 4, 2),
-            values=Launch(64, 128, 8, 2),
-        ),
+        64: Blocks(*[Launch(64, 64, 4, 3)] * 5),
+        128: Blocks(Launch(64, 64, 4, 3), *[Launch(64, 64, 4, 2)] * 4),
     },
     "tf32": {
         16: Blocks(*[Launch(64, 16, 4, 3)] * 5),
@@ -79,37 +64,22 @@ _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
             keys=Launch(32, 32, 4, 2),
             values=Launch(64, 32, 4, 3),
         ),
-        64: Blocks(
-            sums=Launch(64, 64, 8, 2),
-            attend=Launch(32, 64, 8, 2),
-            queries=Launch(64, 32, 8, 2),
-            keys=Launch(64, 32, 8, 2),
-            values=Launch(64, 32, 8, 2),
-        ),
+        64: Blocks(Launch(64, 32, 4, 2), *[Launch(64, 64, 4, 2)] * 4),
         128: Blocks(
-            sums=Launch(64, 64, 8, 2),
-            attend=Launch(32, 32, 8, 1),
-            queries=Launch(32, 64, 8, 2),
+            sums=Launch(64, 32, 4, 2),
+            attend=Launch(32, 64, 4, 2),
+            queries=Launch(64, 32, 4, 2),
             keys=Launch(32, 64, 8, 2),
-            values=Launch(32, 64, 8, 2),
+            values=Launch(32, 64, 4, 2),
         ),
     },
     "ieee": {
         16: Blocks(*[Launch(32, 16, 4, 2)] * 5),
         32: Blocks(*[Launch(32, 32, 4, 2)] * 5),
         64: Blocks(Launch(32, 64, 8, 2), *[Launch(32, 32, 8, 2)] * 4),
-        128: Blocks(Launch(32, 64, 8, 2), *[Launch(32, 32, 8, 1)] * 4),
+        128: Blocks(*[Launch(32, 32, 8, 1)] * 5),
     },
 }
-
-_ELSEWHERE = Blocks(
-    sums=Launch(64, 64, 8, 2),
-    attend=Launch(32, 64, 8, 2),
-    queries=Launch(64, 64, 8, 2),
-    keys=Launch(32, 64, 8, 2),
-    values=Launch(64, 64, 8, 2),
-)
-"""For "bf16" at 128, where GPUs other than Hopper's have no room for its blocks: for an A100 ptxas spills 7 kB a thread."""
 
 WIDEST = max(_TABLE["bf16"])
 """Largest D or M for which the tiles of a chunk fit beside the state."""
@@ -131,10 +101,9 @@ def padded(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
 
 
-def blocks(D: int, M: int, kind: Arithmetic, capability: int = HOPPER) -> Blocks:
-    """Look up the launches for these widths, on a GPU of that compute capability, whose minor number says nothing here."""
-    width = max(padded(D), padded(M))
-    return _ELSEWHERE if capability != HOPPER and (kind, width) == ("bf16", 128) else _TABLE[kind][width]
+def blocks(D: int, M: int, kind: Arithmetic) -> Blocks:
+    """Look up the launches for these widths."""
+    return _TABLE[kind][max(padded(D), padded(M))]
 
 
 def splits(width: int, launch: Launch) -> int:

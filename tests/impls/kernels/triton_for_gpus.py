@@ -32,9 +32,9 @@ def module(family: str, name: str) -> Any:
     return import_module(f"attnbench_impls.{family}.{name}")
 
 
-def linear(names: list[str], x: torch.Tensor, capability: int) -> Iterator[Launch]:
+def linear(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
     kernels, tuning = module("linear", "triton.kernels"), module("linear", "triton.tuning")
-    chosen = tuning.blocks(x.shape[-1], x.shape[-1], tuning.arithmetic(x.dtype), capability // 10)
+    chosen = tuning.blocks(x.shape[-1], x.shape[-1], tuning.arithmetic(x.dtype))
     p = module("linear", "triton.product").plan(x, x, "elu_plus_one", chosen)
     for name in names:
         if name == "scan":
@@ -46,7 +46,7 @@ def linear(names: list[str], x: torch.Tensor, capability: int) -> Iterator[Launc
         yield name, getattr(kernels, f"{name}_kernel"), constants
 
 
-def sparse(names: list[str], x: torch.Tensor, _: int) -> Iterator[Launch]:
+def sparse(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
     """For each walk of two patterns."""
     patterns, described = module("sparse", "patterns.factorised"), module("sparse", "triton.tables").described
     for pattern in (patterns.Strided(128), patterns.Fixed(128)):
@@ -56,7 +56,7 @@ def sparse(names: list[str], x: torch.Tensor, _: int) -> Iterator[Launch]:
                 yield name, getattr(module("sparse", "triton.kernels"), f"{name}_kernel"), job.constants()
 
 
-def vq(names: list[str], x: torch.Tensor, _: int) -> Iterator[Launch]:
+def vq(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
     p = module("vq", "triton.product").launcher(x, x, 512, 512, causal=True)
     for name in names:
         if name in {"tables", "shares"}:
@@ -68,7 +68,7 @@ def vq(names: list[str], x: torch.Tensor, _: int) -> Iterator[Launch]:
         yield name, getattr(module("vq", "triton.kernels"), f"{name}_kernel"), constants
 
 
-def coding(names: list[str], x: torch.Tensor, _: int) -> Iterator[Launch]:
+def coding(names: list[str], x: torch.Tensor) -> Iterator[Launch]:
     """What vq.triton does before it attends."""
     launches = module("vq", "triton.coding")
     for name in names:
@@ -115,7 +115,7 @@ if __name__ == "__main__":
     torch.set_float32_matmul_precision(precision)
     for capability, width in product(map(int, capabilities.split(",")), map(int, widths.split(","))):
         x = torch.empty(1, 1, 256 if family == "linear" else 16384, width, dtype=getattr(torch, dtype), device="meta")
-        for name, kernel, constants in globals()[family](names.split(","), x, capability):
+        for name, kernel, constants in globals()[family](names.split(","), x):
             found = usage(built(kernel, constants, dtype, capability))
             sys.stdout.write(f"{json.dumps({'capability': capability, 'width': width, 'kernel': name, **found})}\n")
             sys.stdout.flush()
