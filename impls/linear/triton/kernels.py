@@ -6,16 +6,16 @@ of its result, with that part of the M × D state in registers; neighbouring pro
 by its pointer and its strides over batch, heads and tokens; its last dimension is dense. In docstrings f stands for φ(q) and
 φ(k), d for the denominator, g for dL/do and c_i for g_i·o_i.
 
-Products take OPERAND (bfloat16, or float32 by PRECISION), sums are float32. On a GPU most time goes to instructions, not to
-memory or products, so φ is computed once for each place of a tile. Triton computes it again for each layout in which a tile is
-taken; hence states have the rows of v or g in front, which are taken transposed from where they were loaded, and the
+Products take operands of KIND (tuning.Arithmetic) by PRECISION, sums are float32. On a GPU most time goes to instructions, not
+to memory or products, so φ is computed once for each place of a tile. Triton computes it again for each layout in which a tile
+is taken; hence states have the rows of v or g in front, which are taken transposed from where they were loaded, and the
 normaliser is multiplied on tensor cores.
 
 Tokens beyond N are loaded as 0. They come after all others, so that the keys among them reach no result; their queries have
 g = 0 and c = 0. Columns beyond D are loaded as -inf where φ follows, since φ(-inf) = 0 for every map here.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, untyped-decorator, import-untyped, import-not-found"
-# ruff: noqa: ANN001, ANN201, ARG001, N803, PLR0913, PLR0917, SIM300 - kernels take flat arguments, all alike, in one body
+# ruff: noqa: ANN001, ANN201, ARG001, N803, PLR0913, PLR0917 - kernels take flat arguments, all alike, in one body
 
 import triton
 import triton.language as tl
@@ -47,9 +47,15 @@ def slope(x, PHI: tl.constexpr):
 
 
 @triton.jit
-def operand(x, ROUNDED: tl.constexpr, OPERAND: tl.constexpr):
-    """Round x to one dtype for a product and keep it in another; on a GPU the two are the same."""
-    return x.to(ROUNDED).to(OPERAND)
+def operand(x, KIND: tl.constexpr, OPERAND: tl.constexpr):
+    """Round x for a product, and keep it in a dtype that holds it."""
+    if KIND == "bf16":
+        return x.to(tl.bfloat16).to(OPERAND)
+    elif KIND == "tf32":
+        # to the nearest with 10 bits of mantissa; Hopper's tensor cores by themselves round towards 0
+        return ((x.to(tl.float32).to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    else:
+        return x.to(OPERAND)
 
 
 @triton.jit
@@ -118,27 +124,27 @@ def halves(x):
 
 
 @triton.jit
-def with_normaliser(f, normaliser, ROUNDED: tl.constexpr, OPERAND: tl.constexpr):
+def with_normaliser(f, normaliser, KIND: tl.constexpr, OPERAND: tl.constexpr):
     """Multiply each row of f [L, BD], an operand, with the normaliser [BD]."""
-    if ROUNDED == tl.bfloat16:
+    if KIND == "bf16":
         high, low = halves(normaliser[:, None])
         column = tl.arange(0, 16)[None, :]
         parts = tl.where(column == 0, high, tl.where(column == 1, low, 0.0))
-        return tl.sum(tl.dot(f, operand(parts, ROUNDED, OPERAND)), 1)
+        return tl.sum(tl.dot(f, operand(parts, KIND, OPERAND)), 1)
     else:
         return tl.sum(f * normaliser[None, :], 1)
 
 
 @triton.jit
-def less_outer(df, c, normaliser, ROUNDED: tl.constexpr, OPERAND: tl.constexpr):
+def less_outer(df, c, normaliser, KIND: tl.constexpr, OPERAND: tl.constexpr):
     """Subtract c_i times the normaliser [BO] from each row of df [L, BO]."""
-    if ROUNDED == tl.bfloat16:
+    if KIND == "bf16":
         c_high, c_low = halves(c[:, None])
         high, low = halves(normaliser[None, :])
         column, row = tl.arange(0, 16)[None, :], tl.arange(0, 16)[:, None]
         left = tl.where(column < 2, -c_high, tl.where(column < 4, -c_low, 0.0))
         right = tl.where(row % 2 == 0, high, low)
-        return tl.dot(operand(left, ROUNDED, OPERAND), operand(right, ROUNDED, OPERAND), acc=df)
+        return tl.dot(operand(left, KIND, OPERAND), operand(right, KIND, OPERAND), acc=df)
     else:
         return df - c[:, None] * normaliser[None, :]
 
@@ -149,7 +155,7 @@ def sums_kernel(
     H, N, T, segments,
     x_b, x_h, x_n, y_b, y_h, y_n,
     D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
-    PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, REVERSE: tl.constexpr,
+    PHI: tl.constexpr, KIND: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, REVERSE: tl.constexpr,
 ):  # fmt: skip
     """Sum what one segment adds to the state: Σ v f(k)ᵀ and Σ f(k); or, in reverse, Σ g f(q)ᵀ/d and Σ f(q)/d c.
 
@@ -171,8 +177,8 @@ def sums_kernel(
         f = load_features(x, start, last, 0, D, x_n, L, BD, PHI)
         if REVERSE:
             f *= (1 / load_numbers(denominators, start, last, L, 1.0))[:, None]
-        w = operand(load_rows(y, start, last, offset, M, y_n, L, BO, 0.0), ROUNDED, OPERAND)
-        state = tl.dot(tl.trans(w), operand(f, ROUNDED, OPERAND), acc=state, input_precision=PRECISION)
+        w = operand(load_rows(y, start, last, offset, M, y_n, L, BO, 0.0), KIND, OPERAND)
+        state = tl.dot(tl.trans(w), operand(f, KIND, OPERAND), acc=state, input_precision=PRECISION)
         if REVERSE:
             f *= load_numbers(coefficients, start, last, L, 0.0)[:, None]
         normaliser += tl.sum(f, 0)
@@ -200,7 +206,7 @@ def attend_kernel(
     eps, H, N, T, segments,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, o_b, o_h, o_n,
     D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
-    PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
+    PHI: tl.constexpr, KIND: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Compute o_i = (Σ_{j≤i} (f_i·f_j) v_j) / d_i with d_i = Σ_{j≤i} f_i·f_j + eps, and d.
 
@@ -224,16 +230,16 @@ def attend_kernel(
     seen = row[:, None] >= row[None, :]
     for i in range(tl.cdiv(last - first, L)):
         start = first + i * L
-        fq = operand(load_features(q, start, last, 0, D, q_n, L, BD, PHI), ROUNDED, OPERAND)
-        d = with_normaliser(fq, normaliser, ROUNDED, OPERAND) + eps
-        sums = tl.dot(fq, tl.trans(operand(state, ROUNDED, OPERAND)), input_precision=PRECISION)
+        fq = operand(load_features(q, start, last, 0, D, q_n, L, BD, PHI), KIND, OPERAND)
+        d = with_normaliser(fq, normaliser, KIND, OPERAND) + eps
+        sums = tl.dot(fq, tl.trans(operand(state, KIND, OPERAND)), input_precision=PRECISION)
         f = load_features(k, start, last, 0, D, k_n, L, BD, PHI)
         normaliser += tl.sum(f, 0)
-        fk = operand(f, ROUNDED, OPERAND)
+        fk = operand(f, KIND, OPERAND)
         scores = tl.where(seen, tl.dot(fq, tl.trans(fk), input_precision=PRECISION), 0.0)
         d += tl.sum(scores, 1)
-        w = operand(load_rows(v, start, last, offset, M, v_n, L, BO, 0.0), ROUNDED, OPERAND)
-        sums = tl.dot(operand(scores, ROUNDED, OPERAND), w, acc=sums, input_precision=PRECISION)
+        w = operand(load_rows(v, start, last, offset, M, v_n, L, BO, 0.0), KIND, OPERAND)
+        sums = tl.dot(operand(scores, KIND, OPERAND), w, acc=sums, input_precision=PRECISION)
         state = tl.dot(tl.trans(w), fk, acc=state, input_precision=PRECISION)
         store_rows(o, start, last, offset, M, o_n, sums * (1 / d)[:, None], L, BO)
         if offset == 0:
@@ -246,7 +252,7 @@ def queries_kernel(
     H, N, T, segments,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, o_b, o_h, o_n, g_b, g_h, g_n, dq_b, dq_h, dq_n,
     D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
-    PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
+    PHI: tl.constexpr, KIND: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Compute dφ(q_i) = Σ_{j≤i} (g_i·v_j - c_i) f_j / d_i, times the slope; and c, once.
 
@@ -278,15 +284,15 @@ def queries_kernel(
         c = tl.sum(u.to(tl.float32) * load_rows(o, start, last, 0, M, o_n, L, BM, 0.0).to(tl.float32), 1)
         if offset == 0:
             tl.store(coefficients + start + row, c, mask=start + row < last)
-        u = operand(u, ROUNDED, OPERAND)
-        df = tl.dot(u, operand(state, ROUNDED, OPERAND), input_precision=PRECISION)
-        df = less_outer(df, c, normaliser, ROUNDED, OPERAND)
-        w = operand(load_rows(v, start, last, 0, M, v_n, L, BM, 0.0), ROUNDED, OPERAND)
+        u = operand(u, KIND, OPERAND)
+        df = tl.dot(u, operand(state, KIND, OPERAND), input_precision=PRECISION)
+        df = less_outer(df, c, normaliser, KIND, OPERAND)
+        w = operand(load_rows(v, start, last, 0, M, v_n, L, BM, 0.0), KIND, OPERAND)
         pairs = tl.where(seen, tl.dot(u, tl.trans(w), input_precision=PRECISION) - c[:, None], 0.0)
         f = load_features(k, start, last, offset, D, k_n, L, BO, PHI)
         normaliser += tl.sum(f, 0)
-        fk = operand(f, ROUNDED, OPERAND)
-        df = tl.dot(operand(pairs, ROUNDED, OPERAND), fk, acc=df, input_precision=PRECISION)
+        fk = operand(f, KIND, OPERAND)
+        df = tl.dot(operand(pairs, KIND, OPERAND), fk, acc=df, input_precision=PRECISION)
         state = tl.dot(tl.trans(w), fk, acc=state, input_precision=PRECISION)
         df *= slope(x.to(tl.float32), PHI) * (1 / d)[:, None]
         store_rows(dq, start, last, offset, D, dq_n, df, L, BO)
@@ -298,7 +304,7 @@ def keys_kernel(
     H, N, T, segments,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n, g_b, g_h, g_n, dk_b, dk_h, dk_n,
     D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
-    PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
+    PHI: tl.constexpr, KIND: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Compute dφ(k_j) = Σ_{i≥j} (g_i·v_j - c_i) f_i / d_i, times the slope, from the last chunk to the first.
 
@@ -325,15 +331,15 @@ def keys_kernel(
     chunks = tl.cdiv(last - first, L)
     for i in range(chunks):
         start = first + (chunks - 1 - i) * L
-        w = operand(load_rows(v, start, last, 0, M, v_n, L, BM, 0.0), ROUNDED, OPERAND)
-        df = tl.dot(w, operand(state, ROUNDED, OPERAND), input_precision=PRECISION) - normaliser[None, :]
+        w = operand(load_rows(v, start, last, 0, M, v_n, L, BM, 0.0), KIND, OPERAND)
+        df = tl.dot(w, operand(state, KIND, OPERAND), input_precision=PRECISION) - normaliser[None, :]
         c = load_numbers(coefficients, start, last, L, 0.0)
-        u = operand(load_rows(g, start, last, 0, M, g_n, L, BM, 0.0), ROUNDED, OPERAND)
+        u = operand(load_rows(g, start, last, 0, M, g_n, L, BM, 0.0), KIND, OPERAND)
         pairs = tl.where(seen, tl.dot(w, tl.trans(u), input_precision=PRECISION) - c[None, :], 0.0)
         f = load_features(q, start, last, offset, D, q_n, L, BO, PHI)
         f *= (1 / load_numbers(denominators, start, last, L, 1.0))[:, None]
-        fq = operand(f, ROUNDED, OPERAND)
-        df = tl.dot(operand(pairs, ROUNDED, OPERAND), fq, acc=df, input_precision=PRECISION)
+        fq = operand(f, KIND, OPERAND)
+        df = tl.dot(operand(pairs, KIND, OPERAND), fq, acc=df, input_precision=PRECISION)
         state = tl.dot(tl.trans(u), fq, acc=state, input_precision=PRECISION)
         normaliser += tl.sum(f * c[:, None], 0)
         x = load_rows(k, start, last, offset, D, k_n, L, BO, 0.0).to(tl.float32)
@@ -346,7 +352,7 @@ def values_kernel(
     H, N, T, segments,
     q_b, q_h, q_n, k_b, k_h, k_n, g_b, g_h, g_n, dv_b, dv_h, dv_n,
     D: tl.constexpr, M: tl.constexpr, L: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
-    PHI: tl.constexpr, ROUNDED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
+    PHI: tl.constexpr, KIND: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Compute dv_j = Σ_{i≥j} (f_i·f_j) / d_i g_i, from the last chunk to the first (Katharopoulos et al. 2020, eq. 15)."""
     splits: tl.constexpr = (M + BO - 1) // BO
@@ -366,13 +372,13 @@ def values_kernel(
     chunks = tl.cdiv(last - first, L)
     for i in range(chunks):
         start = first + (chunks - 1 - i) * L
-        fk = operand(load_features(k, start, last, 0, D, k_n, L, BD, PHI), ROUNDED, OPERAND)
-        dw = tl.dot(fk, tl.trans(operand(state, ROUNDED, OPERAND)), input_precision=PRECISION)
+        fk = operand(load_features(k, start, last, 0, D, k_n, L, BD, PHI), KIND, OPERAND)
+        dw = tl.dot(fk, tl.trans(operand(state, KIND, OPERAND)), input_precision=PRECISION)
         f = load_features(q, start, last, 0, D, q_n, L, BD, PHI)
-        f = operand(f * (1 / load_numbers(denominators, start, last, L, 1.0))[:, None], ROUNDED, OPERAND)
+        f = operand(f * (1 / load_numbers(denominators, start, last, L, 1.0))[:, None], KIND, OPERAND)
         scores = tl.where(seen, tl.dot(fk, tl.trans(f), input_precision=PRECISION), 0.0)
-        u = operand(load_rows(g, start, last, offset, M, g_n, L, BO, 0.0), ROUNDED, OPERAND)
-        dw = tl.dot(operand(scores, ROUNDED, OPERAND), u, acc=dw, input_precision=PRECISION)
+        u = operand(load_rows(g, start, last, offset, M, g_n, L, BO, 0.0), KIND, OPERAND)
+        dw = tl.dot(operand(scores, KIND, OPERAND), u, acc=dw, input_precision=PRECISION)
         state = tl.dot(tl.trans(u), f, acc=state, input_precision=PRECISION)
         store_rows(dv, start, last, offset, M, dv_n, dw, L, BO)
 

@@ -28,8 +28,7 @@ class Plan:
     D: int
     M: int
     phi: str
-    precision: str
-    rounded: tl.dtype
+    kind: Arithmetic
     operand: tl.dtype
     blocks: Blocks
     cut: Cut
@@ -43,7 +42,7 @@ class Plan:
         """Return what a walking kernel is compiled for, where its result has `width` columns."""
         widths = {"D": self.D, "M": self.M, "BD": padded(self.D), "BM": padded(self.M)}
         blocks = {"L": how.chunk, "BO": min(how.columns, padded(width)), "num_warps": how.warps, "num_stages": how.stages}
-        products = {"ROUNDED": self.rounded, "OPERAND": self.operand, "PRECISION": self.precision}
+        products = {"KIND": self.kind, "OPERAND": self.operand, "PRECISION": "tf32" if self.kind == "tf32" else "ieee"}
         # fusion is asked for explicitly, since the default differs between versions of Triton
         return {**widths, **blocks, **products, "PHI": self.phi, "enable_fp_fusion": True}
 
@@ -55,12 +54,10 @@ def plan(q: Tensor, v: Tensor, phi: str, chosen: Blocks | None = None, kind: Ari
     """
     (B, H, N, D), M, kind = q.shape, v.shape[-1], kind or arithmetic(q.dtype)
     chosen = chosen or blocks(D, M, kind)
-    rounded = tl.bfloat16 if kind == "bf16" else tl.float32
     # tensors on a CPU are for Triton's interpreter, whose products of bfloat16 are wrong
-    operand = tl.float32 if q.device.type == "cpu" else rounded
-    precision = "tf32" if kind == "tf32" else "ieee"
+    operand = tl.bfloat16 if kind == "bf16" and q.device.type != "cpu" else tl.float32
     walks = B * H * splits(M, chosen.attend)
-    return Plan(B, H, N, D, M, phi, precision, rounded, operand, chosen, cut(walks, N))
+    return Plan(B, H, N, D, M, phi, kind, operand, chosen, cut(walks, N))
 
 
 def step_constants(programs: int, R: int, D: int, M: int, phi: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Cut:
 
 
 # By the larger of D and M, rounded up to a power of two: the fastest of those that triton/measure.py timed on an H100, but for
-# "bf16" at 16. Four warps with half the columns are faster than eight that compute each feature once.
+# 16. Four warps with half the columns are faster than eight that compute each feature once.
 _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
     "bf16": {
         16: Blocks(*[Launch(64, 16, 4, 3)] * 5),
@@ -61,23 +61,29 @@ _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
             sums=Launch(64, 32, 4, 3),
             attend=Launch(64, 32, 4, 2),
             queries=Launch(64, 32, 4, 2),
-            keys=Launch(32, 32, 4, 2),
+            keys=Launch(64, 32, 4, 2),
             values=Launch(64, 32, 4, 3),
         ),
         64: Blocks(Launch(64, 32, 4, 2), *[Launch(64, 64, 4, 2)] * 4),
         128: Blocks(
             sums=Launch(64, 32, 4, 2),
-            attend=Launch(32, 64, 4, 2),
-            queries=Launch(64, 32, 4, 2),
-            keys=Launch(32, 64, 8, 2),
+            attend=Launch(32, 64, 4, 1),
+            queries=Launch(32, 64, 4, 1),
+            keys=Launch(32, 64, 4, 2),
             values=Launch(32, 64, 4, 2),
         ),
     },
     "ieee": {
         16: Blocks(*[Launch(32, 16, 4, 2)] * 5),
         32: Blocks(*[Launch(32, 32, 4, 2)] * 5),
-        64: Blocks(Launch(32, 64, 8, 2), *[Launch(32, 32, 8, 2)] * 4),
-        128: Blocks(*[Launch(32, 32, 8, 1)] * 5),
+        64: Blocks(
+            sums=Launch(32, 32, 4, 2),
+            attend=Launch(16, 64, 4, 2),
+            queries=Launch(32, 32, 8, 2),
+            keys=Launch(32, 32, 4, 2),
+            values=Launch(16, 64, 4, 2),
+        ),
+        128: Blocks(Launch(16, 64, 4, 1), *[Launch(16, 32, 4, 1)] * 4),
     },
 }
 
