@@ -48,7 +48,7 @@ def slope(x, PHI: tl.constexpr):
 
 @triton.jit
 def operand(x, KIND: tl.constexpr, OPERAND: tl.constexpr):
-    """Round x for a product, and keep it in a dtype that holds it."""
+    """Round a computed tile for a product, and keep it in a dtype that holds it; those that were loaded go as they are."""
     if KIND == "bf16":
         return x.to(tl.bfloat16).to(OPERAND)
     elif KIND == "tf32":
@@ -177,7 +177,7 @@ def sums_kernel(
         f = load_features(x, start, last, 0, D, x_n, L, BD, PHI)
         if REVERSE:
             f *= (1 / load_numbers(denominators, start, last, L, 1.0))[:, None]
-        w = operand(load_rows(y, start, last, offset, M, y_n, L, BO, 0.0), KIND, OPERAND)
+        w = load_rows(y, start, last, offset, M, y_n, L, BO, 0.0).to(OPERAND)
         state = tl.dot(tl.trans(w), operand(f, KIND, OPERAND), acc=state, input_precision=PRECISION)
         if REVERSE:
             f *= load_numbers(coefficients, start, last, L, 0.0)[:, None]
@@ -238,7 +238,7 @@ def attend_kernel(
         fk = operand(f, KIND, OPERAND)
         scores = tl.where(seen, tl.dot(fq, tl.trans(fk), input_precision=PRECISION), 0.0)
         d += tl.sum(scores, 1)
-        w = operand(load_rows(v, start, last, offset, M, v_n, L, BO, 0.0), KIND, OPERAND)
+        w = load_rows(v, start, last, offset, M, v_n, L, BO, 0.0).to(OPERAND)
         sums = tl.dot(operand(scores, KIND, OPERAND), w, acc=sums, input_precision=PRECISION)
         state = tl.dot(tl.trans(w), fk, acc=state, input_precision=PRECISION)
         store_rows(o, start, last, offset, M, o_n, sums * (1 / d)[:, None], L, BO)
@@ -284,10 +284,10 @@ def queries_kernel(
         c = tl.sum(u.to(tl.float32) * load_rows(o, start, last, 0, M, o_n, L, BM, 0.0).to(tl.float32), 1)
         if offset == 0:
             tl.store(coefficients + start + row, c, mask=start + row < last)
-        u = operand(u, KIND, OPERAND)
+        u = u.to(OPERAND)
         df = tl.dot(u, operand(state, KIND, OPERAND), input_precision=PRECISION)
         df = less_outer(df, c, normaliser, KIND, OPERAND)
-        w = operand(load_rows(v, start, last, 0, M, v_n, L, BM, 0.0), KIND, OPERAND)
+        w = load_rows(v, start, last, 0, M, v_n, L, BM, 0.0).to(OPERAND)
         pairs = tl.where(seen, tl.dot(u, tl.trans(w), input_precision=PRECISION) - c[:, None], 0.0)
         f = load_features(k, start, last, offset, D, k_n, L, BO, PHI)
         normaliser += tl.sum(f, 0)
@@ -331,10 +331,10 @@ def keys_kernel(
     chunks = tl.cdiv(last - first, L)
     for i in range(chunks):
         start = first + (chunks - 1 - i) * L
-        w = operand(load_rows(v, start, last, 0, M, v_n, L, BM, 0.0), KIND, OPERAND)
+        w = load_rows(v, start, last, 0, M, v_n, L, BM, 0.0).to(OPERAND)
         df = tl.dot(w, operand(state, KIND, OPERAND), input_precision=PRECISION) - normaliser[None, :]
         c = load_numbers(coefficients, start, last, L, 0.0)
-        u = operand(load_rows(g, start, last, 0, M, g_n, L, BM, 0.0), KIND, OPERAND)
+        u = load_rows(g, start, last, 0, M, g_n, L, BM, 0.0).to(OPERAND)
         pairs = tl.where(seen, tl.dot(w, tl.trans(u), input_precision=PRECISION) - c[None, :], 0.0)
         f = load_features(q, start, last, offset, D, q_n, L, BO, PHI)
         f *= (1 / load_numbers(denominators, start, last, L, 1.0))[:, None]
@@ -377,7 +377,7 @@ def values_kernel(
         f = load_features(q, start, last, 0, D, q_n, L, BD, PHI)
         f = operand(f * (1 / load_numbers(denominators, start, last, L, 1.0))[:, None], KIND, OPERAND)
         scores = tl.where(seen, tl.dot(fk, tl.trans(f), input_precision=PRECISION), 0.0)
-        u = operand(load_rows(g, start, last, offset, M, g_n, L, BO, 0.0), KIND, OPERAND)
+        u = load_rows(g, start, last, offset, M, g_n, L, BO, 0.0).to(OPERAND)
         dw = tl.dot(operand(scores, KIND, OPERAND), u, acc=dw, input_precision=PRECISION)
         state = tl.dot(tl.trans(u), f, acc=state, input_precision=PRECISION)
         store_rows(dv, start, last, offset, M, dv_n, dw, L, BO)

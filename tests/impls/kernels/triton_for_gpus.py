@@ -1,7 +1,7 @@
 """Compiles our Triton kernels for GPUs that need not be here, as they would be launched, and says what they take.
 
 Arguments: family, compute capabilities, dtype, widths D = M, names of kernels, with commas where several, and torch's float32
-matmul precision. Writes a JSON line for each kernel to stdout: bytes of shared memory, and of a thread's stack (spills).
+matmul precision. Writes a JSON line for each kernel: bytes of shared memory and of a thread's stack (spills), powers taken.
 """
 
 import json
@@ -107,7 +107,7 @@ def usage(compiled: Any) -> dict[str, int]:
         told = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
     found = STACK.search(told)
     assert found, told
-    return {"stack": int(found[1]), "shared": compiled.metadata.shared}
+    return {"stack": int(found[1]), "shared": compiled.metadata.shared, "powers": compiled.asm["ptx"].count("ex2.")}
 
 
 if __name__ == "__main__":

@@ -109,23 +109,19 @@ def with_nothing_said_of() -> Trends:
     return seen([track(cell("a"), short), track(cell("b"), flaky), track(cell("c"), [math.nan] * 9)])
 
 
-def on_two_machines() -> Trends:
-    up = noisy([0.01, 0.02], [30, 30])
-    return seen([track(cell("a"), up), track(cell("a"), up, machine="other, 8 cores")])
-
-
 def unclear() -> Trends:
     """±37 % from run to run hide 60 %."""
     return seen([track(cell("a"), np.exp(np.random.default_rng(3).normal(0, 0.37, 12)) * np.repeat([1.0, 1.6], 6))])
 
 
+UP = noisy([0.01, 0.02], [30, 30])
 SCENES: dict[str, Callable[[], Trends]] = {
     "memory": lambda: of_another_size("memory", 1e10),
     "tokens": lambda: of_another_size("tokens", 1e5),
     "accuracy": lambda: of_another_size("accuracy", 1.0),
     "torch_profiler_peak": lambda: of_another_size("torch_profiler_peak", 1e10),
     "nothing_said_of": with_nothing_said_of,
-    "two_machines": on_two_machines,
+    "two_machines": lambda: seen([track(cell("a"), UP), track(cell("a"), UP, machine="other, 8 cores")]),
     "unclear": unclear,
     "since_a_date": lambda: seen(some(), since="2026-02-10T00:00:00+00:00"),
 }
