@@ -48,7 +48,7 @@ class TritonLinear(LinearFamily):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count FLOPs with the padding of widths and of the last chunk, by the launches on Hopper GPUs; needs no triton.
+        """Count FLOPs with the padding of widths and of the last chunk, by its launches; needs no triton.
 
         The backward computes its states, dq, dk and dv in a walk each. Raises TypeError or ValueError on bad parameters.
         """

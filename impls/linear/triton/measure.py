@@ -22,7 +22,7 @@ from .tuning import Blocks, Launch, arithmetic, blocks, padded
 def candidates(p: Problem) -> list[Launch]:
     """List launches that may suit these widths."""
     columns = [c for c in (16, 32, 64, 128) if c <= padded(max(p.D, p.M))]
-    return [Launch(*numbers) for numbers in product((32, 64), columns, (4, 8), (1, 2, 3))]
+    return [Launch(*numbers) for numbers in product((16, 32, 64), columns, (4, 8), (1, 2, 3))]
 
 
 def timed(p: Problem, kernel: str, launches: Iterable[Launch]) -> list[tuple[float, Launch]]:
