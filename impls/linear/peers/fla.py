@@ -3,7 +3,7 @@
 B batch, H heads, N tokens, D query/key width, M value width. The package's own order is [B, N, H, ·].
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import torch
@@ -49,6 +49,8 @@ class FlaLinear(LinearFamily):
     operator: ClassVar[str]
     """Name of the operator in fla.ops.linear_attn."""
     tensor_cores: ClassVar[bool] = True
+    columns: ClassVar[int | None] = None
+    """Width of q and k of which a score is rounded, where it is not the whole."""
 
     def __init__(self, problem: Problem, feature_map: str | None = None, alone: bool = False) -> None:
         from fla.ops import linear_attn
@@ -102,13 +104,20 @@ class FlaLinear(LinearFamily):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         """Compute the quadratic form of the same definition."""
-        return (q @ k.mT).tril() @ v if self.alone else super().reference(q, k, v, key_mask=key_mask)
+        if not self.alone:
+            return super().reference(q, k, v, key_mask=key_mask)
+        return torch.stack([(a @ b.mT).tril() @ v for a, b in self._parts(q, k)]).sum(0)
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None) -> Tensor:
         """Compute the same for the queries `at`."""
         if not self.alone:
             return super().rows(head, at, q, k, v, key_mask)
-        return (q[at] @ k.mT * seen_by(at, len(k), causal=True)) @ v
+        seen = seen_by(at, len(k), causal=True)
+        return torch.stack([(a @ b.mT * seen) @ v for a, b in self._parts(q[at], k)]).sum(0)
+
+    def _parts(self, q: Tensor, k: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        width = self.columns or q.shape[-1]
+        return zip(q.split(width, -1), k.split(width, -1), strict=True)
 
 
 class FlaChunk(FlaLinear):
@@ -118,9 +127,14 @@ class FlaChunk(FlaLinear):
 
 
 class FlaFusedChunk(FlaLinear):
-    """`fused_chunk_linear_attn` of flash-linear-attention: one kernel walks over the chunks with the state on the chip."""
+    """`fused_chunk_linear_attn` of flash-linear-attention: one kernel walks over the chunks with the state on the chip.
+
+    It rounds the scores of 64 columns of q and k at a time and adds the outputs. `alone`, whose scores have either sign, has to
+    be held against a definition that does so too: where two halves cancel, little is left right of a row.
+    """
 
     operator = "fused_chunk_linear_attn"
+    columns = 64
 
 
 class FlaRecurrent(FlaLinear):
