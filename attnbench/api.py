@@ -135,7 +135,7 @@ class Attention(nn.Module, ABC):
     """What transformers calls it where it is a model's own attention: whole models are then measured as they are."""
     tunes: ClassVar[bool] = False
     """True where its kernels try launches at their first call and keep the best for shapes unlike it, on disk: it is then
-    called at the shape that is timed before it is checked at smaller ones."""
+    called at the shape that is timed before it is checked at smaller ones, with as many heads."""
     requires: ClassVar[tuple[str, ...]] = ()
     """The packages needed beyond torch, as pip requirements; import them in `__init__`, not at the top of the file."""
 

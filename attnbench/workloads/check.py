@@ -39,7 +39,7 @@ LENGTHS = (64, 128, 256, 512, 1024)
 _LEAST_LONG = 321
 """The tokens of the long check where the structure asks for no more: beyond two tiles of any kernel."""
 _LONGEST = 2**15
-_MANY_HEADS = (3, 4, 8)
+_FEW_HEADS, _MANY_HEADS = (2,), (3, 4, 8)
 _DENSE = 2**24
 """The most scores B H N² that are compared densely."""
 _SAMPLES, _ROWS_INSTEAD = 2, 256
@@ -55,21 +55,24 @@ _PLAIN = {**_BARE, **_MEASURED, "inputs": Inputs.NORMAL, "recording": "", "scale
 
 def check_cells(method: type[Attention], cell: Cell) -> tuple[Cell, ...]:
     """Return the cells on which a cell's method is checked, the short one first; none where it allows none."""
-    short = next((found for N in LENGTHS if (found := _allowed(method, cell, 1, 2, N)) is not None), None)
+    # what a method has tuned for the timed shape may hold for as many heads only, and would be looked for again with fewer
+    few, many = ((cell.problem.H,), (cell.problem.H,)) if method.tunes else (_FEW_HEADS, _MANY_HEADS)
+    short = next((found for N in LENGTHS for H in few if (found := _allowed(method, cell, 1, H, N)) is not None), None)
     # the longest part of the structure may depend on the length
     N = _LEAST_LONG
     while 2 * (span := max(1, method.span(cell.reshaped(N=N).problem, cell.params))) + 1 > N and N < _LONGEST:
         N = max(N + 1, 2 * span + span // 2 + 1)
     # half a part and a token more, or else as few whole parts as are allowed
     ragged_first = [N, *(2 ** (N - 1).bit_length() * m for m in (1, 2)), *(-(-N // span) * span * m for m in (1, 2))]
-    tried = ((N, H) for N in ragged_first for H in _MANY_HEADS if N <= _LONGEST)
+    tried = ((N, H) for N in ragged_first for H in many if N <= _LONGEST)
     long = next((found for N, H in tried if (found := _allowed(method, cell, _SAMPLES, H, N)) is not None), None)
     return tuple(each for each in (short, long) if each is not None)
 
 
 def _allowed(method: type[Attention], cell: Cell, B: int, H: int, N: int) -> Cell | None:
     """Return this cell at another size, with a backward if the method has one; heads that share keys still share them."""
-    kv_heads = H if cell.problem.kv_heads == cell.problem.H else 1 if H % 2 else H // 2
+    p = cell.problem
+    kv_heads = p.kv_heads if p.H == H else H if p.kv_heads == p.H else 1 if H % 2 else H // 2
     for workload in (Workload.DECODE,) if cell.workload.makes_state else (Workload.FORWARD_BACKWARD, Workload.FORWARD):
         found = cell.reshaped(B=B, H=H, kv_heads=kv_heads, N=N).model_copy(update={"workload": workload, **_PLAIN})
         if not method.refusal(found):

@@ -28,7 +28,7 @@ class FlaLinear(LinearFamily):
     Katharopoulos et al. 2020, eq. 9-12. The operators take no feature map: φ runs before them in plain torch, inside the timed
     call, as users of the package must do. The scale is 1, where the package's default is 1/√D. The package hides keys by
     packing sequences, not by a mask: documents in one row are one call, which is told where they begin. Its kernels choose
-    their launches by key, which has neither N nor B nor H in it.
+    their launches by key, which has neither N nor B in it, and of some H.
 
     `alone` leaves out what stands around the kernel: o_i = Σ_{j≤i} (q_i·k_j) v_j, without a feature map or a denominator. That
     is less work than the definition of the others, and tells what of the package's time is its kernel's. Raises ValueError on

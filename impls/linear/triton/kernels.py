@@ -118,7 +118,7 @@ def normaliser_places(states, at, offset, D: tl.constexpr, M: tl.constexpr, BC: 
 
 @triton.jit
 def halves(x):
-    """Split float32 into two numbers that bfloat16 holds, whose sum has 16 bits of the mantissa."""
+    """Split float32 into what bfloat16 holds of it and the rest, of which bfloat16 holds as much again."""
     high = x.to(tl.bfloat16).to(tl.float32)
     return high, x - high
 
