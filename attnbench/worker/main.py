@@ -141,8 +141,9 @@ def _classify(error: BaseException, text: str) -> tuple[Status, str]:
     # a thread could not be started, because there was no room for its stack
     if isinstance(error, RuntimeError) and first == "Resource temporarily unavailable":
         return Status.OOM_HOST, f"memory limit of this cell reached: {first}"
+    # torch cuts its message off where there is no room for it
     full = "[enforce fail at alloc_cpu", "std::bad_alloc"
-    if isinstance(error, MemoryError) or text.startswith(full) or "DefaultCPUAllocator" in first:
+    if isinstance(error, MemoryError) or text.startswith(full) or first == "[enforce fail a" or "DefaultCPUAllocator" in first:
         return Status.OOM_HOST, f"memory limit of this cell reached: {first}"
     if name == "MissingPackageError":
         return Status.MISSING, first

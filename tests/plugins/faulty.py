@@ -45,6 +45,7 @@ StickyCudaError = late(lambda: throw(RuntimeError("CUDA error: an illegal memory
 OutOfDeviceMemory = late(lambda: throw(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 GiB.")))
 AllocatesWithoutEnd = late(lambda: [torch.ones(2**26, dtype=torch.uint8) for _ in count()])
 RaisesMemoryError = late(lambda: throw(MemoryError()))
+HasNoRoomForWords = late(lambda: throw(RuntimeError("[enforce fail a")))
 
 
 class Raises(Plain):

@@ -87,6 +87,7 @@ ENDS = {
     "faulty:OutOfDeviceMemory": (Status.OOM_DEVICE, "512.00 GiB"),
     "faulty:RaisesMemoryError": (Status.OOM_HOST, "memory limit"),
     "faulty:AllocatesWithoutEnd": (Status.OOM_HOST, "memory limit"),
+    "faulty:HasNoRoomForWords": (Status.OOM_HOST, "memory limit"),
     "faulty:UsesUpItsMemory": (Status.OOM_HOST, "memory limit of this cell reached: 134217728"),
     "faulty:Declines": (Status.UNSUPPORTED, "only float64 is written"),
     "faulty:NeedsAPackage": (Status.MISSING, "pip install 'a-package-that-nobody-has>=2'"),
