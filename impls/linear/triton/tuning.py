@@ -46,8 +46,9 @@ class Cut:
     tokens: int
 
 
-# By the larger of D and M, rounded up to a power of two: the fastest of those that triton/measure.py timed on an H100, but for
-# 16. Four warps with half the columns are faster than eight that compute each feature once.
+# By the larger of D and M, rounded up to a power of two: the fastest of some that were timed on an H100, or within 5 % of it,
+# but for 16. For "tf32" at 128 `attend` would be a quarter faster by 64 rows, which spill 8 kB a thread on sm_80. Four warps
+# with half the columns are faster than eight that compute each feature once. triton/measure.py times others on a GPU.
 _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
     "bf16": {
         16: Blocks(*[Launch(64, 16, 4, 3)] * 5),
