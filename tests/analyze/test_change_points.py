@@ -180,8 +180,7 @@ def test_the_noise_is_told_from_steps_and_bad_runs() -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(
-    y=st.lists(st.one_of(st.floats(-30, 30), st.sampled_from([0.0, 1.0, 1.05, 2.0])), max_size=60),
-    margin=st.floats(0.001, 2),
+    y=st.lists(st.one_of(st.floats(-30, 30), st.sampled_from([0.0, 1.0, 1.05, 2.0])), max_size=60), margin=st.floats(0.001, 2)
 )
 def test_whatever_the_numbers_are_steps_are_high_apart_and_sure(y: list[float], margin: float) -> None:
     found = segment(np.array(y), margin)

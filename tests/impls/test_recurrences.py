@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch._dynamo.utils import counters
 
 from attnbench import Problem, registry
 from tests.impls.contract.calls import Call, evaluated, same
@@ -218,17 +217,6 @@ def test_pairs_are_those_of_the_definition_however_long_blocks_are(
 @pytest.mark.parametrize(("speed", "longest"), [(0.1, 64), (1.5, 32), (7.0, 8), (1000.0, 1)])
 def test_blocks_are_as_long_as_their_decays_allow(speed: float, longest: int) -> None:
     assert decays._longest_block(torch.full((1, 3, 64, 2), -speed).cumsum(2)) == longest
-
-
-@pytest.mark.filterwarnings("ignore")  # torch.compile warns of what it does itself
-@pytest.mark.parametrize("name", ["gated.gla", "gated.hgrn2", "gated.gsa", "delta.kda"])
-def test_torch_compile_compiles_nothing_anew_for_new_values(name: str) -> None:
-    problem, graphs = Problem(B=1, H=2, N=256, D=16, causal=True), []
-    compiled = torch.compile(registry.build(name, problem).requires_grad_(False), dynamic=False, backend="eager")
-    for seed in range(5):
-        compiled(*registry.load(name).inputs(problem, torch.Generator().manual_seed(seed)))
-        graphs.append(counters["stats"]["unique_graphs"])
-    assert graphs[1] == graphs[-1] > 0  # the second call may have another layout
 
 
 GATES = {

@@ -27,13 +27,6 @@ SOILED = "many small tensors on a dirty heap"
 torch.set_num_threads(1)
 
 
-def chain_of_three() -> object:
-    first = torch.ones(BLOCK // 4)
-    second = first + 1
-    del first
-    return second + 1
-
-
 def patterns() -> dict[str, tuple[Callable[[], object], int]]:
     """A call, and the bytes it needs."""
     x, g = torch.randn(BLOCK // 4, requires_grad=True), torch.ones(BLOCK // 4)
@@ -42,7 +35,7 @@ def patterns() -> dict[str, tuple[Callable[[], object], int]]:
         "one tensor": (lambda: torch.ones(BLOCK // 4), BLOCK),
         # of 1 MiB each: small enough that the heap serves them once it has seen such a block freed
         SOILED: (lambda: [torch.ones(2**18) for _ in range(64)], BLOCK),
-        "a chain of three, the first freed": (chain_of_three, 2 * BLOCK),
+        "a chain of three, the first freed": (lambda: torch.ones(BLOCK // 4) + 1 + 1, 2 * BLOCK),
         # softmax over a strided dimension makes its input contiguous first
         "a transient inside one operator": (lambda: torch.softmax(square.T, 0), 2 * BLOCK),
         # exp and tanh, kept; then dL/dtanh and dL/dexp beside them

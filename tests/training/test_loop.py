@@ -43,8 +43,7 @@ def test_exactly_so_many_updates_are_made_and_the_curve_begins_before_the_first_
 
 
 @pytest.mark.parametrize(
-    ("updates", "evaluations", "points"),
-    [(12, 3, {4, 8, 12}), (10, 4, {2, 5, 8, 10}), (3, 20, {1, 2, 3}), (5, 1, {5})],
+    ("updates", "evaluations", "points"), [(12, 3, {4, 8, 12}), (10, 4, {2, 5, 8, 10}), (3, 20, {1, 2, 3}), (5, 1, {5})]
 )
 def test_evaluations_are_evenly_spaced_and_end_with_the_last_update(updates: int, evaluations: int, points: set[int]) -> None:
     plan = Training.model_validate({"task": "copy", "updates": updates, "evaluations": evaluations})

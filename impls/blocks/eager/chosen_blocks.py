@@ -5,12 +5,11 @@ query, D query/key width, M value width.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from ...partial.opaque import opaque
 from ...partial.softmax import Rule, attend, merge_, pull_back, sums
 from .lists import Stretch, stretches
 from .own_block import Inputs, attend_own, pull_back_own
@@ -32,40 +31,19 @@ def attend_blocks(inputs: Inputs, chosen: Tensor, terms: Terms) -> Tensor:
     logsumexp; all queries that chose a block attend to it together, so that keys are read where they lie. Keeps the inputs, the
     output and one number a query. Sums are in float32 at least.
     """
-    o: Tensor = _ChosenBlocks.apply(*inputs, chosen, terms)  # type: ignore[no-untyped-call]
-    return o
+    return _attend(*inputs, chosen, terms.block, terms.scale)
 
 
-class _ChosenBlocks(torch.autograd.Function):
-    """`attend_blocks` with its gradient; no gradient flows through the choice."""
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, chosen: Tensor, terms: Terms) -> Tensor:  # noqa: ANN401 - torch's own bag
-        """Attend, and keep the logsumexp for the backward."""
-        o, logsumexp = _forward((q, k, v), chosen, terms)
-        ctx.terms = terms
-        ctx.save_for_backward(q, k, v, chosen, o, logsumexp)
-        return o
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """Add up the gradients of q, k and v over the own and all chosen blocks."""
-        q, k, v, chosen, o, logsumexp = ctx.saved_tensors
-        return *_backward((q, k, v), chosen, (g.contiguous(), o, logsumexp), ctx.terms), None, None
-
-
-def _forward(inputs: Inputs, chosen: Tensor, terms: Terms) -> tuple[Tensor, Tensor]:
+def _forward(q: Tensor, k: Tensor, v: Tensor, chosen: Tensor, block: int, scale: float) -> tuple[Tensor, Tensor]:
     """Compute the output [X, R, N, M] and its logsumexp [X R N + 1], whose last entry belongs to no query."""
-    q, _, v = inputs
     shape = q.shape[:3]
     # one more row takes what lists write for their padding
     o = q.new_empty(shape.numel() + 1, v.shape[-1], dtype=sums(q.dtype))
     logsumexp = o.new_empty(shape.numel() + 1)
     o[-1], logsumexp[-1] = 0, -torch.inf
-    attend_own(inputs, (o[:-1].view(*shape, -1), logsumexp[:-1].view(shape)), terms.block, terms.scale)
-    for part in stretches(chosen, shape[1], terms.block):
-        _merge(part, inputs, (o, logsumexp), Rule(terms.scale))
+    attend_own((q, k, v), (o[:-1].view(*shape, -1), logsumexp[:-1].view(shape)), block, scale)
+    for part in stretches(chosen, shape[1], block):
+        _merge(part, (q, k, v), (o, logsumexp), Rule(scale))
     # so that the backward gives the padding, which reads this row, no weight
     logsumexp[-1] = torch.inf
     return o[:-1].view(*shape, -1).to(q.dtype), logsumexp
@@ -81,17 +59,25 @@ def _merge(part: Stretch, inputs: Inputs, final: tuple[Tensor, Tensor], rule: Ru
         x.index_copy_(0, part.write, merged)
 
 
-def _backward(inputs: Inputs, chosen: Tensor, outputs: Inputs, terms: Terms) -> Inputs:
-    """Compute the gradients of q, k and v; `outputs` are dL/do, the output and its logsumexp."""
-    q, k, v = inputs
+def _made(q: Tensor, k: Tensor, v: Tensor, chosen: Tensor, block: int, scale: float) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+    shape = q.shape[:3]
+    return q.new_empty(*shape, v.shape[-1]), q.new_empty(shape.numel() + 1, dtype=sums(q.dtype))
+
+
+def _backward(
+    g: Tensor, tensors: list[Tensor], results: list[Tensor], block: int, scale: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Add up the gradients of q, k and v over the own and all chosen blocks."""
+    (q, k, v, chosen), (o, logsumexp) = tensors, results
+    inputs, outputs = (q, k, v), (g.contiguous(), o, logsumexp)
     shape, wide = q.shape[:3], sums(q.dtype)
     dq = q.new_empty(shape.numel() + 1, q.shape[-1], dtype=wide)
     dq[-1] = 0
     dk, dv = (torch.zeros_like(x, dtype=wide) for x in (k, v))
-    own = outputs[0], outputs[1], outputs[2][:-1].view(shape)
-    pull_back_own(inputs, own, (dq[:-1].view(*shape, -1), dk, dv), terms.block, terms.scale)
-    for part in stretches(chosen, shape[1], terms.block):
-        _pull_back(part, inputs, outputs, (dq, dk, dv), Rule(terms.scale))
+    own = outputs[0], o, logsumexp[:-1].view(shape)
+    pull_back_own(inputs, own, (dq[:-1].view(*shape, -1), dk, dv), block, scale)
+    for part in stretches(chosen, shape[1], block):
+        _pull_back(part, inputs, outputs, (dq, dk, dv), Rule(scale))
     return dq[:-1].view_as(q).to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
 
 
@@ -104,3 +90,11 @@ def _pull_back(part: Stretch, inputs: Inputs, outputs: Inputs, gradients: Inputs
     dq.index_copy_(0, part.write, dq.index_select(0, part.write).add_(new[0].flatten(0, 2)))
     part.block(dk).add_(new[1])
     part.block(dv).add_(new[2])
+
+
+def _gradients(_: Tensor, tensors: list[Tensor], *others: object) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ARG001
+    q, k, v, _ = tensors
+    return q.new_empty(q.shape), torch.empty_like(k), torch.empty_like(v)
+
+
+_attend = opaque("attend_blocks", _forward, _made, _backward, _gradients)

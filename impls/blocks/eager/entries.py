@@ -6,12 +6,11 @@ queries of a tile, D width of queries and of the one key that is also the value,
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from ...partial.opaque import opaque
 from ...partial.softmax import sums
 
 _QUERIES, _SCORES = 256, 2**20
@@ -54,51 +53,50 @@ def attend(q: Tensor, c: Tensor, e: Tensor, sink: Tensor, reach: Reach, kept: Te
     A query t sees the tokens t - W < s ≤ t, of the entries i < (t + 1) // m all or those in `kept`, int64 [B, N, k], negative
     where there is none, and a sink: one more score, whose weight goes to nothing. Sums are in float32 at least.
     """
-    o: Tensor = _Entries.apply(q, c, e, sink, reach, kept)  # type: ignore[no-untyped-call]
-    return o
+    return _attend(q, c, e, sink, kept, [reach.window, reach.block], reach.scale)
 
 
-class _Entries(torch.autograd.Function):
-    """`attend` by tiles of queries, with its gradient; of the forward only the output and the logsumexp are kept."""
+def _forward(
+    q: Tensor, c: Tensor, e: Tensor, sink: Tensor, kept: Tensor | None, lengths: list[int], scale: float
+) -> tuple[Tensor, Tensor]:
+    """Compute softmax over both parts of each tile of queries at once: the output and its logsumexp, [B, H, N]."""
+    o, logsumexp = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=sums(q.dtype))
+    bottom = sink.to(logsumexp.dtype).view(1, -1, 1)
+    for part in _parts(q, c, e, Reach(lengths[0], lengths[1], scale), kept):
+        total = torch.logaddexp(part.scores.logsumexp(-1), bottom)
+        o[:, :, part.rows] = part.mix((part.scores - total.unsqueeze(-1)).exp_().to(q.dtype))
+        logsumexp[:, :, part.rows] = total
+    return o, logsumexp
 
-    @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401 - torch's own bag
-        q: Tensor,
-        c: Tensor,
-        e: Tensor,
-        sink: Tensor,
-        reach: Reach,
-        kept: Tensor | None,
-    ) -> Tensor:
-        """Compute softmax over both parts of each tile at once."""
-        o, logsumexp = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=sums(q.dtype))
-        bottom = sink.to(logsumexp.dtype).view(1, -1, 1)
-        for part in _parts(q, c, e, reach, kept):
-            total = torch.logaddexp(part.scores.logsumexp(-1), bottom)
-            o[:, :, part.rows] = part.mix((part.scores - total.unsqueeze(-1)).exp_().to(q.dtype))
-            logsumexp[:, :, part.rows] = total
-        ctx.save_for_backward(q, c, e, sink, o, logsumexp, kept)
-        ctx.reach = reach
-        return o
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """Compute dS = P ∘ (g vᵀ - g·o) and from it all gradients; what is a key and a value gets both its shares."""
-        q, c, e, sink, o, logsumexp, kept = ctx.saved_tensors
-        wide = logsumexp.dtype
-        dq, dc, de = torch.empty_like(q), torch.zeros_like(c, dtype=wide), torch.zeros_like(e, dtype=wide)
-        delta = (g.to(wide) * o.to(wide)).sum(-1)
-        for part in _parts(q, c, e, ctx.reach, kept):
-            u = g[:, :, part.rows]
-            weights = (part.scores - logsumexp[:, :, part.rows].unsqueeze(-1)).exp_()
-            slopes = weights * (part.dots(u).to(wide) - delta[:, :, part.rows].unsqueeze(-1)) * ctx.reach.scale
-            dq[:, :, part.rows] = part.mix(slopes.to(q.dtype))
-            part.spread(slopes.to(q.dtype), q[:, :, part.rows], dc, de)
-            part.spread(weights.to(q.dtype), u, dc, de)
-        dsink = -((sink.to(wide).view(1, -1, 1) - logsumexp).exp() * delta).sum((0, 2))
-        return dq, dc.to(c.dtype), de.to(e.dtype), dsink.to(sink.dtype), None, None
+def _made(q: Tensor, *_: object) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=sums(q.dtype))
+
+
+def _backward(
+    g: Tensor, tensors: list[Tensor], results: list[Tensor], lengths: list[int], scale: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Compute dS = P ∘ (g vᵀ - g·o) and from it all gradients; what is a key and a value gets both its shares."""
+    (q, c, e, sink, *kept), (o, logsumexp) = tensors, results
+    wide = logsumexp.dtype
+    dq, dc, de = torch.empty_like(q), torch.zeros_like(c, dtype=wide), torch.zeros_like(e, dtype=wide)
+    delta = (g.to(wide) * o.to(wide)).sum(-1)
+    for part in _parts(q, c, e, Reach(lengths[0], lengths[1], scale), *kept):
+        u = g[:, :, part.rows]
+        weights = (part.scores - logsumexp[:, :, part.rows].unsqueeze(-1)).exp_()
+        part.spread(weights.to(q.dtype), u, dc, de)
+        slopes = weights.mul_(part.dots(u).to(wide).sub_(delta[:, :, part.rows].unsqueeze(-1))).mul_(scale)
+        dq[:, :, part.rows] = part.mix(slopes.to(q.dtype))
+        part.spread(slopes.to(q.dtype), q[:, :, part.rows], dc, de)
+    dsink = -((sink.to(wide).view(1, -1, 1) - logsumexp).exp() * delta).sum((0, 2))
+    return dq, dc.to(c.dtype), de.to(e.dtype), dsink.to(sink.dtype)
+
+
+def _gradients(_: Tensor, tensors: list[Tensor], *others: object) -> tuple[Tensor, ...]:  # noqa: ARG001
+    return tuple(map(torch.empty_like, tensors[:4]))
+
+
+_attend = opaque("attend_entries", _forward, _made, _backward, _gradients)
 
 
 @dataclass
@@ -147,7 +145,7 @@ class _Part:
         entries.view(-1, entries.shape[-1]).index_add_(0, (self.at + first).flatten(), shares.flatten(0, 2).to(entries.dtype))
 
 
-def _parts(q: Tensor, c: Tensor, e: Tensor, reach: Reach, kept: Tensor | None) -> Iterator[_Part]:
+def _parts(q: Tensor, c: Tensor, e: Tensor, reach: Reach, kept: Tensor | None = None) -> Iterator[_Part]:
     """Give the keys of each tile with its scores, scaled and hidden."""
     (B, H, N, _), wide = q.shape, sums(q.dtype)
     for tile in tiles(B, H, N, reach, None if kept is None else kept.shape[-1], q.device):

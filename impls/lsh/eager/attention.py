@@ -3,6 +3,8 @@
 B batch, H heads, R rounds, N tokens, D query/key width, M value width.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -82,7 +84,9 @@ class ReformerLSH(SharedQK):
     @torch.no_grad()
     def _sort(self, qk_BND: Tensor, choices: Tensor | None) -> Sorted:
         buckets = self._draw(qk_BND) if choices is None else choices.flatten(0, 1).int()
-        order = sort_tokens(buckets)
+        # of its own buckets it knows how many there are: asking the tensor would break a graph that torch.compile makes
+        count = self.options.rounds * math.prod(self.options.factors(qk_BND.shape[1])) if choices is None else None
+        order = sort_tokens(buckets, count)
         return Sorted(order, None if self.options.across_buckets else buckets.gather(2, order.long()))
 
     def _terms(self, N: int) -> Terms:

@@ -3,15 +3,14 @@
 B rows (batch and heads folded), N tokens.
 """
 
-from typing import Any
-
-import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from ...partial.opaque import opaque
 from ...partial.softmax import sums
 from .backward import gradients_into
 from .forward import attend_into
+from .hiding import Hiding
+from .ring import Ring
 from .rows import Sorted, Terms, rows_together
 
 
@@ -22,38 +21,48 @@ def attend_rounds(qk: Tensor, v: Tensor, given: Sorted, terms: Terms) -> Tensor:
     rounds gets its own value. Differentiable once; keeps inputs, output, order and one number for each token. Half precision is
     computed in float32.
     """
-    if torch.is_grad_enabled() and (qk.requires_grad or v.requires_grad):
-        out: Tensor = _Rounds.apply(qk, v, given, terms)  # type: ignore[no-untyped-call]
-        return out
-    return _forward(qk, v, given, terms)[0]
+    hiding = terms.hiding
+    flags = [hiding.ring.after, hiding.causal, hiding.across, hiding.corrected]
+    return _attend(qk, v, given.order, given.buckets, hiding.ring.bucket_size, flags, terms.scale)
 
 
-class _Rounds(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, qk: Tensor, v: Tensor, given: Sorted, terms: Terms) -> Tensor:  # noqa: ANN401
-        o, log_total = _forward(qk, v, given, terms)
-        ctx.save_for_backward(qk, v, o, log_total, given.order, given.buckets)
-        ctx.terms = terms
-        return o
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        qk, v, o, log_total, order, buckets = ctx.saved_tensors
-        dqk, dv = qk.new_empty(qk.shape), v.new_empty(v.shape)
-        for rows, part in rows_together(qk, Sorted(order, buckets), ctx.terms):
-            inputs = part.tokens(qk[rows]), part.tokens(v[rows])
-            final = part.tokens(g[rows]), part.tokens(o[rows]), log_total[rows].flatten()
-            gradients_into((_tokens(dqk[rows]), _tokens(dv[rows])), part, inputs, final)
-        return dqk, dv, None, None
-
-
-def _forward(qk: Tensor, v: Tensor, given: Sorted, terms: Terms) -> tuple[Tensor, Tensor]:
+def _forward(
+    qk: Tensor, v: Tensor, order: Tensor, buckets: Tensor | None, bucket_size: int, flags: list[bool], scale: float
+) -> tuple[Tensor, Tensor]:
     """Compute the output [B, N, M] and log₂ Σ 2^score [B, N]."""
-    o, log_total = v.new_empty(v.shape), torch.empty(v.shape[:2], dtype=sums(v.dtype), device=v.device)
-    for rows, part in rows_together(qk, given, terms):
+    o, log_total = _made(qk, v)
+    for rows, part in rows_together(qk, Sorted(order, buckets), _terms(order, bucket_size, flags, scale)):
         log_total[rows] = attend_into(_tokens(o[rows]), part, part.tokens(qk[rows]), part.tokens(v[rows])).view(-1, qk.shape[1])
     return o, log_total
+
+
+def _made(_: Tensor, v: Tensor, *others: object) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+    return v.new_empty(v.shape), v.new_empty(v.shape[:2], dtype=sums(v.dtype))
+
+
+def _backward(
+    g: Tensor, tensors: list[Tensor], results: list[Tensor], bucket_size: int, flags: list[bool], scale: float
+) -> tuple[Tensor, Tensor]:
+    (qk, v, *places), (o, log_total) = tensors, results
+    dqk, dv = _gradients(g, tensors)
+    for rows, part in rows_together(qk, Sorted(*places), _terms(places[0], bucket_size, flags, scale)):
+        inputs = part.tokens(qk[rows]), part.tokens(v[rows])
+        final = part.tokens(g[rows]), part.tokens(o[rows]), log_total[rows].flatten()
+        gradients_into((_tokens(dqk[rows]), _tokens(dv[rows])), part, inputs, final)
+    return dqk, dv
+
+
+def _gradients(_: Tensor, tensors: list[Tensor], *others: object) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+    qk, v, *_places = tensors
+    return qk.new_empty(qk.shape), v.new_empty(v.shape)
+
+
+_attend = opaque("attend_rounds", _forward, _made, _backward, _gradients)
+
+
+def _terms(order: Tensor, bucket_size: int, flags: list[bool], scale: float) -> Terms:
+    after, causal, across, corrected = flags
+    return Terms(Hiding(Ring(order.shape[2], order.shape[1], bucket_size, after), causal, across, corrected), scale)
 
 
 def _tokens(x: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ class Sorted:
     """Positions in sorted order, int32 [B, R, N], and their buckets if other buckets are hidden."""
 
     order: Tensor
-    buckets: Tensor | None
+    buckets: Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ def draw_buckets(qk: Tensor, rounds: int, factors: Sequence[int]) -> Tensor:
     return buckets_BNR.add_(torch.arange(0, rounds * count, count, dtype=torch.int32, device=qk.device)).mT
 
 
-def sort_tokens(buckets_BRN: Tensor) -> Tensor:
-    """Sort positions by (bucket, position), row by row and round by round: int32 [B, R, N]."""
+def sort_tokens(buckets_BRN: Tensor, count: int | None = None) -> Tensor:
+    """Sort positions by (bucket, position), row by row and round by round: int32 [B, R, N]; `count` is above all buckets."""
     order = torch.empty(buckets_BRN.shape, dtype=torch.int32, device=buckets_BRN.device)
     step = max(1, _SLOTS // buckets_BRN[0].numel())
-    count = int(buckets_BRN.max()) + 1
+    count = int(buckets_BRN.max()) + 1 if count is None else count
     for rows in (slice(a, a + step) for a in range(0, len(order), step)):
         _sort_into(order[rows].flatten(0, 1), buckets_BRN[rows].flatten(0, 1), count)
     return order

@@ -21,11 +21,6 @@ def mapped(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
     return tuple(changed[id(x)] for x in inputs)
 
 
-def widened(inputs: Inputs) -> Inputs:
-    """The same numbers in float64."""
-    return mapped(inputs, lambda x: x.detach().double().requires_grad_(x.requires_grad))
-
-
 def turned(inputs: Inputs, a: int, b: int) -> Inputs:
     """The same numbers, with these two dimensions in the other order in memory."""
     return mapped(inputs, lambda x: x.detach().transpose(a, b).contiguous().transpose(a, b).requires_grad_(x.requires_grad))
@@ -93,7 +88,8 @@ class Call:
         """The same by the definition, in float64."""
         wide = copy.deepcopy(self.method).to(torch.float64)
         g = None if self.g is None else self.g.double()
-        return evaluated(wide.reference, widened(self.inputs), g, list(wide.parameters()), **{**self.given, **keywords})
+        inputs = mapped(self.inputs, lambda x: x.detach().double().requires_grad_(x.requires_grad))
+        return evaluated(wide.reference, inputs, g, list(wide.parameters()), **{**self.given, **keywords})
 
     def measure(self, **keywords: Any) -> tuple[list[Tensor], list[Tensor]]:
         """The definition in the same dtype and in float64, for `no_worse`."""
