@@ -64,10 +64,13 @@ def _compile(attention: Attention) -> None:
 
 
 def _from_nothing(graph: Any, inputs: Any) -> Any:  # noqa: ANN401 - torch's own
-    """Compile as torch does unless told otherwise, but whatever it has on disk, of a backward too."""
+    """Compile as torch does unless told otherwise, but whatever it has on disk, of a backward too.
+
+    Random numbers are those of plain torch, so that what a method draws in a call, as buckets, is known to its proof.
+    """
     from torch._dynamo.backends.inductor import inductor
 
-    return inductor(graph, inputs, config_patches={"force_disable_caches": True})
+    return inductor(graph, inputs, config_patches={"force_disable_caches": True, "fallback_random": True})
 
 
 def _compiled_so_far() -> dict[str, int]:

@@ -100,21 +100,21 @@ def test_building_without_its_packages_tells_what_to_type(
 
 
 @pytest.mark.slow
-def test_a_compiled_method_computes_what_it_did_and_its_copy_is_compiled_too_from_nothing() -> None:
-    plain, compiled = build("softmax.naive", PROBLEM), build("softmax.naive+compile", PROBLEM)
-    counters = torch._dynamo.utils.counters
+@pytest.mark.parametrize(("name", "params"), [("softmax.naive", {}), ("lsh.reformer", {"bucket_size": 4})])  # which draws anew
+def test_compiled_a_method_computes_what_it_did_and_its_copy_is_compiled_too(name: str, params: dict[str, int]) -> None:
+    plain, compiled = build(name, PROBLEM, **params), build(f"{name}+compile", PROBLEM, **params)
+    counters, found = torch._dynamo.utils.counters, []
     counters.clear()
     q, k, v = (x.requires_grad_() for x in type(plain).inputs(PROBLEM, torch.Generator().manual_seed(7)))
     g = torch.randn(1, 2, 32, 8)
     for method in (plain, compiled, copy.deepcopy(compiled)):
         torch._dynamo.reset()
+        torch.manual_seed(7)
         with method.observe() as noted:
             o = method(q, k, v)
-        found = o.detach(), *torch.autograd.grad(o, (q, k, v), g)
-        if method is plain:
-            want = found
+        found.append((o.detach(), *torch.autograd.grad(o, (q, k, v), g)))
         assert noted == ({} if method is plain else {"graphs": 1, "graph_breaks": 0})
-    for a, b in zip(found, want, strict=True):
+    for a, b in zip(found[2], found[0], strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
     assert not [name for counts in counters.values() for name in counts if "cache_hit" in name]
 

@@ -6,7 +6,6 @@ other.
 """
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import torch
@@ -58,7 +57,6 @@ def opaque(
     pull_back.register_fake(gradients)
     operator.register_autograd(differentiate(pull_back), setup_context=keep)
 
-    @wraps(forward)
     def apply(*args: Any) -> Tensor:  # noqa: ANN401 - as of forward
         both: Pair = operator(*args) if torch.compiler.is_compiling() else Eager.apply(*args)  # type: ignore[no-untyped-call]
         return both[0]
