@@ -45,7 +45,7 @@ def opaque(
         return of_all
 
     class Eager(torch.autograd.Function):
-        """The same without operators, the first backward of which costs a second of imports."""
+        """Does the same without operators, whose first backward takes a second to import torch's compiler."""
 
     Eager.forward = staticmethod(forward)  # type: ignore[method-assign]
     Eager.setup_context = staticmethod(keep)  # type: ignore[method-assign]
