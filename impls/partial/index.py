@@ -46,15 +46,15 @@ def scores_of(index_q: Tensor, e: Tensor, w: Tensor | None = None) -> Tensor:
     dots = (index_q @ e.unsqueeze(-3).mT).relu_()
     wide = dots.to(sums(dots.dtype))
     scores = (wide if w is None else wide * w.to(wide.dtype).unsqueeze(-1)).sum(-3)
-    # all that no index head answers to score 0: of them the later ones come first, whatever sorts them
-    later = torch.arange(1, scores.shape[-1] + 1, device=e.device, dtype=wide.dtype) * 1e-30
-    return torch.where(scores == 0, later, scores)
+    # all that no index head answers to score 0: of them the later ones come first, whatever sorts them; others stay as they are
+    return scores.add_(torch.arange(1, scores.shape[-1] + 1, device=e.device, dtype=wide.dtype) * 1e-30)
 
 
 def largest(index_q: Tensor, e: Tensor, w: Tensor | None, block: int, count: int) -> Tensor:
-    """Choose, of the entries i < (t + 1) // m that query t sees, those with the largest scores: int64 [B, N, k], ABSENT last.
+    """Choose, of the entries i < (t + 1) // m that query t sees, those with the largest scores: int64 [B, N, k].
 
-    [B, I, N, E], [B, C, E], [B, I, N] or None. A block of one token is a token.
+    [B, I, N, E], [B, C, E], [B, I, N] or None. In no order, with ABSENT where a query sees fewer. A block of one token is a
+    token.
     """
     B, heads, N, _ = index_q.shape
     kept = torch.full((B, N, count), ABSENT, dtype=torch.int64, device=e.device)
@@ -74,5 +74,5 @@ def largest_from(start: int, index_q: Tensor, e: Tensor, w: Tensor | None, block
     # none is hidden before the first that the first query does not see
     seen = torch.arange(start + 1, start + scores.shape[-2] + 1, device=e.device).unsqueeze(-1) // block
     scores[..., first:].masked_fill_(torch.arange(first, scores.shape[-1], device=e.device) >= seen, -torch.inf)
-    top = scores.topk(min(count, scores.shape[-1]), dim=-1)
+    top = scores.topk(min(count, scores.shape[-1]), dim=-1, sorted=False)
     return top.indices.masked_fill_(top.values == -torch.inf, ABSENT)

@@ -7,12 +7,16 @@ X, Y two batch dimensions, Q queries, S keys, D query/key width, M value width. 
 last dimension is dense are read as they are. Every query must see at least one key.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from .widths import one_width
+
+LOG2_E = 1 / math.log(2)
+"""Turns powers of e into those of 2: on a CPU torch's exp takes 3 times as long as exp2, and 10 to 50 times where little is left."""
 
 _fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _fused_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default

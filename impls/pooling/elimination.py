@@ -5,7 +5,7 @@ B batch, H heads, K heads of k, R heads of q for each, N tokens, l tokens kept, 
 
 from torch import Tensor
 
-from ..partial.softmax import sums
+from ..partial.softmax import LOG2_E, sums
 
 SCORES = 1 << 20
 """Number of scores that are held at a time: 4 MB in float32, which stay in the cache of a core or two."""
@@ -27,8 +27,8 @@ def significance(q: Tensor, k: Tensor, scale: float) -> Tensor:
     folded = q.unflatten(1, (heads, H // heads)).flatten(2, 3)
     for b in range(B):
         for queries in folded[b].split(max(1, SCORES // (heads * N)), dim=1):
-            weights = ((queries * scale) @ k[b].mT).to(wide)
-            weights.sub_(weights.amax(-1, keepdim=True)).exp_()
+            weights = ((queries * (scale * LOG2_E)) @ k[b].mT).to(wide)
+            weights.sub_(weights.amax(-1, keepdim=True)).exp2_()
             # each row is divided by its sum while the rows are added up
             total[b] += (weights.sum(-1, keepdim=True).reciprocal_().mT @ weights).sum((0, 1))
             del weights  # before the next ones are made

@@ -61,8 +61,8 @@ COUNTED = [
     # two maps, each as wide as the values
     row("softmax.differential", executed=2 * 2 * 2 * 4 * 64 * 64 * 16, **PADDED, **SEQ),
     # tiles of 1024 x 1024 are computed whole
-    row("softmax.fox", executed=SQUARE, **SEQ),
-    row("softmax.fox", BOTH, executed=3.5 * 2 * (1024 * 1024 + 512 * 1536) * 128, N=1536, **ONE, **SEQ),
+    row("softmax.fox", executed=SQUARE * (10 / 16) * (72 / 64), **SEQ),
+    row("softmax.fox", BOTH, executed=3.5 * 2 * 256**2 * 21 * 144, N=1536, **ONE, **SEQ),
     # three tiles of 128: seven products of D = 64, two of 128 and P in each, three times a tile is crossed; and three inverses
     row("softmax.path", executed=384 * 385 * 128 + PATH + 2 * 128**3, N=384, **ONE, **SEQ),
     row("softmax.path", BOTH, executed=3.5 * 384 * 385 * 128 + 4 * PATH + 2 * 2 * 128**3, N=384, **ONE, **SEQ),

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ...partial.opaque import opaque
-from ...partial.softmax import sums
+from ...partial.softmax import LOG2_E, sums
 
 _QUERIES, _SCORES = 256, 2**20
 """The most queries of a tile, and the most scores that it holds."""
@@ -59,13 +60,15 @@ def attend(q: Tensor, c: Tensor, e: Tensor, sink: Tensor, reach: Reach, kept: Te
 def _forward(
     q: Tensor, c: Tensor, e: Tensor, sink: Tensor, kept: Tensor | None, lengths: list[int], scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Compute softmax over both parts of each tile of queries at once: the output and its logsumexp, [B, H, N]."""
+    """Compute softmax over both parts of each tile of queries at once: the output and log₂ Σ 2^score, [B, H, N]."""
     o, logsumexp = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=sums(q.dtype))
-    bottom = sink.to(logsumexp.dtype).view(1, -1, 1)
+    bottom = sink.to(logsumexp.dtype).view(1, -1, 1) * LOG2_E
     for part in _parts(q, c, e, Reach(lengths[0], lengths[1], scale), kept):
-        total = torch.logaddexp(part.scores.logsumexp(-1), bottom)
-        o[:, :, part.rows] = part.mix((part.scores - total.unsqueeze(-1)).exp_().to(q.dtype))
-        logsumexp[:, :, part.rows] = total
+        most = part.scores.amax(-1).maximum(bottom)
+        weights = part.scores.sub_(most.unsqueeze(-1)).exp2_()
+        total = weights.sum(-1).add_((bottom - most).exp2_())
+        o[:, :, part.rows] = part.mix(weights.to(q.dtype)) / total.unsqueeze(-1)
+        logsumexp[:, :, part.rows] = total.log2_().add_(most)
     return o, logsumexp
 
 
@@ -83,12 +86,12 @@ def _backward(
     delta = (g.to(wide) * o.to(wide)).sum(-1)
     for part in _parts(q, c, e, Reach(lengths[0], lengths[1], scale), *kept):
         u = g[:, :, part.rows]
-        weights = (part.scores - logsumexp[:, :, part.rows].unsqueeze(-1)).exp_()
+        weights = part.scores.sub_(logsumexp[:, :, part.rows].unsqueeze(-1)).exp2_()
         part.spread(weights.to(q.dtype), u, dc, de)
         slopes = weights.mul_(part.dots(u).to(wide).sub_(delta[:, :, part.rows].unsqueeze(-1))).mul_(scale)
         dq[:, :, part.rows] = part.mix(slopes.to(q.dtype))
         part.spread(slopes.to(q.dtype), q[:, :, part.rows], dc, de)
-    dsink = -((sink.to(wide).view(1, -1, 1) - logsumexp).exp() * delta).sum((0, 2))
+    dsink = -((sink.to(wide).view(1, -1, 1) * LOG2_E - logsumexp).exp2() * delta).sum((0, 2))
     return dq, dc.to(c.dtype), de.to(e.dtype), dsink.to(sink.dtype)
 
 
@@ -107,8 +110,9 @@ class _Part:
     tokens: Tensor
     entries: Tensor
     at: Tensor | None
-    """Where the entries of each query lie in all of them, [B, T, k]; None where all queries have the same."""
+    """Where the entries of each query lie among those of all sequences, [B, T, k]; None where all queries have the same."""
     scores: Tensor
+    """Scaled scores times log₂ e, of which 2^score is the weight, [B, H, T, S + E]; -inf where hidden."""
 
     @property
     def rows(self) -> slice:
@@ -141,13 +145,13 @@ class _Part:
             entries[:, : self.entries.shape[1]] += _flat(earlier).mT @ _flat(x)
             return
         shares = earlier.transpose(1, 2).mT @ x.transpose(1, 2)
-        first = (torch.arange(len(entries), device=x.device) * entries.shape[1]).view(-1, 1, 1)
-        entries.view(-1, entries.shape[-1]).index_add_(0, (self.at + first).flatten(), shares.flatten(0, 2).to(entries.dtype))
+        entries.view(-1, entries.shape[-1]).index_add_(0, self.at.flatten(), shares.flatten(0, 2).to(entries.dtype))
 
 
 def _parts(q: Tensor, c: Tensor, e: Tensor, reach: Reach, kept: Tensor | None = None) -> Iterator[_Part]:
     """Give the keys of each tile with its scores, scaled and hidden."""
     (B, H, N, _), wide = q.shape, sums(q.dtype)
+    first = (torch.arange(B, device=q.device) * e.shape[1]).view(-1, 1, 1)
     for tile in tiles(B, H, N, reach, None if kept is None else kept.shape[-1], q.device):
         t = torch.arange(tile.start, tile.stop, device=q.device).unsqueeze(-1)
         s = torch.arange(tile.first, tile.stop, device=q.device)
@@ -158,11 +162,10 @@ def _parts(q: Tensor, c: Tensor, e: Tensor, reach: Reach, kept: Tensor | None = 
             unseen = torch.cat((unseen, i >= (t + 1) // reach.block), -1)
         else:
             some = kept[:, tile.start : tile.stop]
-            at = some.clamp(min=0)
-            chosen = e.gather(1, at.flatten(1).unsqueeze(-1).expand(-1, -1, e.shape[-1])).unflatten(1, at.shape[1:])
-            part = _Part(tile, c[:, tile.first : tile.stop], chosen, at, q)
+            at = some.clamp(min=0).add_(first)
+            part = _Part(tile, c[:, tile.first : tile.stop], F.embedding(at, e.flatten(0, 1)), at, q)
             unseen = torch.cat((unseen.expand(B, -1, -1), some < 0), -1).unsqueeze(1)
-        part.scores = (part.dots(q[:, :, part.rows]).to(wide) * reach.scale).masked_fill_(unseen, -torch.inf)
+        part.scores = part.dots(q[:, :, part.rows]).to(wide).mul_(reach.scale * LOG2_E).masked_fill_(unseen, -torch.inf)
         yield part
 
 

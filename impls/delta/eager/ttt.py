@@ -15,6 +15,7 @@ from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, W
 
 from ...partial.heads import of_each_head
 from ...recurrence.heads import lower_, of_one_token, one_token_of
+from ...recurrence.products import add_product
 from ...recurrence.walk import Inputs, attend, attend_and_keep
 
 EPS = 1e-6
@@ -152,7 +153,7 @@ class TttLinear(Attention):
             scale, shift = self.norm.to(state.now.dtype).unsqueeze(-2)
             dtype, (q, k, v, rates) = q.dtype, (x.to(state.now.dtype) for x in (q, k, v, rates))
             given, asking = _with_one(k), of_one_token(q, k.shape[1])
-            slope = _slope(given @ state.start, v - k - shift, scale)
+            slope = _slope(given @ state.start, (k + shift - v) * scale, scale.square())
             state.now.sub_((given * rates.unsqueeze(-1)).mT @ slope)
             o = asking + _normed(_with_one(asking) @ state.now, scale, shift)
             if state.count + 1 == self.mini_batch:
@@ -184,20 +185,22 @@ def _trained(inputs: Inputs, learned: Tensor) -> tuple[Tensor, Tensor]:
     """
     q, k, v, rates, begin, scale, shift = (x.contiguous() for x in inputs)
     asked, given = _with_one(q), _with_one(k)
-    scores = lower_(asked @ given.mT) * rates.mT
-    target, trains = v - k - shift, (given * rates).mT
-    scale_, model, outputs = scale.squeeze(0), learned + begin.view(learned.shape), []
-    for n in range(len(k)):
-        slope = _slope(given[n] @ model, target[n], scale_)
-        outputs.append(torch.baddbmm(asked[n] @ model, scores[n], slope, alpha=-1))
-        model = torch.baddbmm(model, trains[n], slope, alpha=-1)
-    return q + _normed(torch.stack(outputs), scale, shift), model - begin.view(learned.shape)
+    taken_off = lower_(asked @ given.mT) * -rates.mT
+    at_zero, strength = torch.addcmul(shift * scale, k - v, scale), scale.squeeze(0).square()
+    model, answers, slopes = learned + begin.view(learned.shape), [], []
+    # what each mini-batch waits for is the one before: as few and small products as can be
+    for asks, gives, error, trains in zip(asked, given, at_zero, (given * rates).mT, strict=True):
+        slopes.append(_slope(torch.bmm(gives, model), error, strength))
+        answers.append(torch.bmm(asks, model))
+        model = torch.baddbmm(model, trains, slopes[-1], alpha=-1)
+    z = add_product(torch.stack(answers), taken_off, torch.stack(slopes))
+    return q + _normed(z, scale, shift), model - begin.view(learned.shape)
 
 
-def _slope(z: Tensor, target: Tensor, scale: Tensor) -> Tensor:
-    """Compute dℓ/dz of ℓ = ½ |scale ∘ norm(z) - target|²: [..., L, D]."""
+def _slope(z: Tensor, at_zero: Tensor, strength: Tensor) -> Tensor:
+    """Compute dℓ/dz of ℓ = ½ |f - v|², [..., L, D]: dℓ/dnorm is `at_zero` where norm(z) = 0, and rises by `strength` norm(z)."""
     normal, mean, spread = torch.native_layer_norm(z, z.shape[-1:], None, None, EPS)
-    error = scale * (scale * normal - target)
+    error = torch.addcmul(at_zero, strength, normal)
     slope: Tensor = torch.ops.aten.native_layer_norm_backward(
         error, z, z.shape[-1:], mean, spread, None, None, (True, False, False)
     )[0]

@@ -9,23 +9,12 @@ from .feature_map import FeatureMap
 
 
 class Quadratic(FeatureMap):
-    """φ(x) = (x_a², …, √2 x_a x_b, …) over a < b, so that sim(q, k) = (q·k)² (Katharopoulos et al. 2020, section 3.2.1).
+    """φ(x) = (x_a², …, √2 x_a x_b, …) over all pairs a ≠ b, so that sim(q, k) = (q·k)² (Katharopoulos et al. 2020, section 3.2.1).
 
     The power is even, so the sign of q·k is not seen. The state has D (D + 1) / 2 rows, which pays off where N is far larger.
+    They go by the distance d of the two: x_a x_{a+d mod D} for all a, from d = 0 to D / 2, of which an even D has each pair
+    twice and keeps half. So they are products of whole rows, where a list of pairs would be looked up number by number.
     """
-
-    def __init__(self, D: int) -> None:
-        super().__init__()
-        rows, columns = torch.triu_indices(D, D)
-        self.register_buffer("rows", rows, persistent=False)
-        self.register_buffer("columns", columns, persistent=False)
-        place = torch.zeros(D, D, dtype=torch.int64)
-        place[rows, columns] = place[columns, rows] = torch.arange(len(rows), device=place.device)
-        self.register_buffer("place", place.flatten(), persistent=False)  # where x_a x_b is in φ(x)
-
-    rows: Tensor
-    columns: Tensor
-    place: Tensor
 
     def width(self, D: int) -> int:
         """Return C = D (D + 1) / 2."""
@@ -33,20 +22,42 @@ class Quadratic(FeatureMap):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [..., D] -> [..., D (D + 1) / 2]."""
-        return x.index_select(-1, self.rows) * x.index_select(-1, self.columns) * self._factors(x)
+        D = x.shape[-1]
+        pairs = (x.unsqueeze(-2) * _turned(x)).flatten(-2)[..., D : self.width(D)]
+        return torch.cat((x.square(), math.sqrt(2) * pairs), -1)
 
     def value(self, x: Tensor) -> Tensor:
-        """Compute φ(x) with one temporary tensor."""
-        return x.index_select(-1, self.rows).mul_(x.index_select(-1, self.columns)).mul_(self._factors(x))
+        """Compute φ(x) in its own memory."""
+        phi = x.new_empty(*x.shape[:-1], self.width(x.shape[-1]))
+        self.write(x, phi)
+        return phi
+
+    def write(self, x: Tensor, phi: Tensor) -> None:
+        """Write φ(x) of [..., D] into [..., D (D + 1) / 2], of any stride but the last."""
+        D, turned, longer = x.shape[-1], _turned(x), (x * math.sqrt(2)).unsqueeze(-2)
+        torch.mul(x, x, out=phi[..., :D])
+        pairs, half = _by_distance(phi[..., D:], D)
+        torch.mul(longer, turned[..., 1 : pairs.shape[-2] + 1, :], out=pairs)
+        torch.mul(longer[..., 0, : half.shape[-1]], x[..., D - half.shape[-1] :], out=half)
 
     def pull_back(self, x: Tensor, phi: Tensor, dphi: Tensor) -> Tensor:  # noqa: ARG002 - x says it all
-        """Compute dx_a = Σ_b G_ab x_b with G symmetric: 2 dφ_aa on its diagonal, √2 dφ_ab beside it."""
-        D = x.shape[-1]
-        # the factors are 2 for squares and √2 for the rest, while φ itself has 1 and √2
-        twice = self._factors(x).add_((self.rows == self.columns).to(x.dtype))
-        symmetric = dphi.mul_(twice).index_select(-1, self.place).unflatten(-1, (D, D))
-        dx: Tensor = symmetric @ x.unsqueeze(-1)
-        return dx.squeeze(-1)
+        """Compute dx_a and dx_{a+d} from dφ of x_a x_{a+d}: the sums of dφ times the other, by distance."""
+        D, turned = x.shape[-1], _turned(x)
+        dphi[..., D:].mul_(math.sqrt(2))
+        pairs, half = _by_distance(dphi, D)
+        count, length = pairs.shape[-2], D + pairs.shape[-2]
+        dx = (pairs * turned[..., :count, :]).sum(-2)
+        # rows of one number more than are read next lie shifted by their distance, and what they end with is 0
+        others = x.new_empty(*x.shape[:-1], count, length)
+        others[..., D:] = 0
+        torch.mul(pairs, x.unsqueeze(-2), out=others[..., :D])
+        shifted = others.flatten(-2)[..., : count * (length - 1)].unflatten(-1, (count, length - 1)).sum(-2)
+        dx += shifted[..., :D]
+        dx[..., : count - 1] += shifted[..., D:]
+        n = half.shape[-1]
+        dx[..., :n] += half * x[..., D - n :]
+        dx[..., D - n :] += half * x[..., :n]
+        return dx
 
     def similarity_rows(self, q: Tensor, k: Tensor, seen: Tensor) -> Tensor:
         """Compute (q·k)², which needs no φ."""
@@ -56,10 +67,14 @@ class Quadratic(FeatureMap):
         """Return float64: where q·k is small the terms of φ(q)·φ(k) cancel, differently in numerator and denominator."""
         return torch.float64
 
-    def flops(self, D: int) -> tuple[float, float]:
-        """Count the FLOPs of the pull-back, a product of D × D with each x."""
-        return 0.0, 2.0 * D * D
 
-    def _factors(self, x: Tensor) -> Tensor:
-        """Return 1 for squares, √2 for the rest."""
-        return (self.rows != self.columns).to(x.dtype).mul_(math.sqrt(2) - 1).add_(1)
+def _turned(x: Tensor) -> Tensor:
+    """View x_{a+d mod D} for the distances d = 0 … D / 2: [..., D] -> [..., D // 2 + 1, D]."""
+    D = x.shape[-1]
+    return torch.cat((x, x[..., : D // 2]), -1).unfold(-1, D, 1)
+
+
+def _by_distance(rows: Tensor, D: int) -> tuple[Tensor, Tensor]:
+    """View rows of products by distance: those of D each [..., d, D], and the half row at the end [..., D / 2 or 0]."""
+    whole = rows.shape[-1] // D
+    return rows[..., : whole * D].unflatten(-1, (whole, D)), rows[..., whole * D :]

@@ -16,9 +16,9 @@ class Taylor(FeatureMap):
     least 1/2, so denominators are no small differences.
     """
 
-    def __init__(self, D: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.pairs = Quadratic(D)
+        self.pairs = Quadratic()
 
     def width(self, D: int) -> int:
         """Return C = 1 + D + D (D + 1) / 2."""
@@ -30,9 +30,13 @@ class Taylor(FeatureMap):
         return torch.cat((y.new_ones(*y.shape[:-1], 1), y, self.pairs(y) / math.sqrt(2)), -1)
 
     def value(self, x: Tensor) -> Tensor:
-        """Compute φ(x) with fewer temporary tensors."""
-        y = x * _shrink(x)
-        return torch.cat((y.new_ones(*y.shape[:-1], 1), y, self.pairs.value(y).div_(math.sqrt(2))), -1)
+        """Compute φ(x) in its own memory."""
+        D, y = x.shape[-1], x * _shrink(x)
+        phi = x.new_empty(*x.shape[:-1], self.width(D))
+        phi[..., 0] = 1
+        phi[..., 1 : D + 1] = y
+        self.pairs.write(y * 2**-0.25, phi[..., D + 1 :])
+        return phi
 
     def pull_back(self, x: Tensor, phi: Tensor, dphi: Tensor) -> Tensor:
         """Compute dL/dy of the two parts, and from it dL/dx."""
@@ -44,10 +48,6 @@ class Taylor(FeatureMap):
         """Compute 1 + s + s²/2, which needs no φ."""
         s = q @ k.mT / math.sqrt(q.shape[-1])
         return (1 + s + s.square() / 2) * seen
-
-    def flops(self, D: int) -> tuple[float, float]:
-        """Count the FLOPs of the pairs."""
-        return self.pairs.flops(D)
 
 
 def _shrink(x: Tensor) -> float:

@@ -51,12 +51,12 @@ class ForgettingSoftmax(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count whole tiles, whose bias hides what is later, and read the gates. Raises TypeError on any parameter."""
+        """Count whole tiles, whose bias hides what is later, as wide as they are, and read the gates. Raises TypeError on any."""
         refuse_parameters(params)
-        p, tile = problem, forgetting_product.TOKENS
+        p, tile, wide = problem, forgetting_product.OWN, forgetting_product.width(problem.D, problem.M)
         plain, products = cost(p, workload, executed=0), 2 + FLASH_BACKWARD if workload is Workload.FORWARD_BACKWARD else 2
         pairs = sum((min(a + tile, p.N) - a) * min(a + tile, p.N) for a in range(0, p.N, tile))
-        executed = plain.exact_flops if workload.decodes else float(products * p.B * p.H * pairs * (p.D + p.M))
+        executed = plain.exact_flops if workload.decodes else float(products * p.B * p.H * pairs * 2 * wide)
         tokens = {Workload.DECODE: 1, Workload.FORWARD_BACKWARD: 3 * p.N}.get(workload, p.N)
         # the sums of the log gates are kept in float64
         seen = {Workload.DECODE: p.N, Workload.DECODE_TOTAL: p.N * (p.N + 1) / 2}.get(workload, 0)

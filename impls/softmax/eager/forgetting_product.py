@@ -15,7 +15,9 @@ from ...partial.heads import of_each_head
 from ...partial.softmax import Rule, attend, merge_, pull_back, sums
 
 TOKENS = 1024
-"""Queries, and keys, of a tile: torch's kernel for CPUs takes 256 queries at a time of 768 and more."""
+"""Queries, and keys before them, of a tile: torch's kernel for CPUs takes 256 queries at a time of 768 and more."""
+OWN = 256
+"""Queries of a tile that see one another."""
 
 
 def forgetting_attention(q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor, scale: float) -> Tensor:
@@ -31,15 +33,17 @@ def forgetting_attention(q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor, sca
 
 
 class _Forgetting(torch.autograd.Function):
-    """Adds c_i - c_j to the scores of each tile, where c are the logarithms of the gates summed up to each token."""
+    """Adds c_i - c_j to the scores, where c are the logarithms of the gates summed up to each token."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, c: Tensor, scale: float) -> Tensor:  # noqa: ANN401 - torch's own bag
         """Attend, and keep the logsumexp for the backward."""
         o, logsumexp = q.new_zeros(*q.shape[:3], v.shape[3]), q.new_full(q.shape[:3], -torch.inf)
-        for own, seen, bias in _tiles(c, q.dtype):
-            part = attend(q[:, :, own], k[:, :, seen], v[:, :, seen], Rule(scale, bias=bias))
-            merge_(o[:, :, own], logsumexp[:, :, own], part)
+        wide_q, wide_k, wide_v = _widened(scale, q, k, v)
+        for own, seen in _tiles(c.shape[-1]):
+            rule, rest = _forget(wide_k, c, own, seen, scale)
+            part, its = attend(wide_q[:, :, own], wide_k[:, :, seen], wide_v[:, :, seen], rule)
+            merge_(o[:, :, own], logsumexp[:, :, own], (part[..., : v.shape[3]], its + rest))
         ctx.scale = scale
         ctx.save_for_backward(q, k, v, c, o, logsumexp)
         return o
@@ -49,36 +53,54 @@ class _Forgetting(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
         """Add up the gradients of all tiles; a constant column of q makes that of k the sum of dL/dscore over queries."""
         q, k, v, c, o, logsumexp = ctx.saved_tensors
-        scale, D, M = ctx.scale, q.shape[3], v.shape[3]
-        # padded once, and not for each tile
-        q, k, v, g, o = (_with(x, value, max(D, M)) for x, value in ((q, 1 / scale), (k, 0.0), (v, 0.0), (g, 0.0), (o, 0.0)))
+        D, M = q.shape[3], v.shape[3]
+        q, k, v, g, o = _widened(ctx.scale, q, k, v, g, o)
         dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
-        for own, seen, bias in _tiles(c, q.dtype):
-            inputs, final = (q[:, :, own], k[:, :, seen], v[:, :, seen]), (o[:, :, own], logsumexp[:, :, own])
-            parts = pull_back(g[:, :, own], inputs, final, Rule(scale, bias=bias))
+        for own, seen in _tiles(c.shape[-1]):
+            rule, rest = _forget(k, c, own, seen, ctx.scale)
+            inputs, final = (q[:, :, own], k[:, :, seen], v[:, :, seen]), (o[:, :, own], logsumexp[:, :, own] - rest)
+            parts = pull_back(g[:, :, own], inputs, final, rule)
             for whole, at, part in zip((dq, dk, dv), (own, seen, seen), parts, strict=True):
                 whole[:, :, at] += part
         # c_i adds the same to all scores of a query, which changes nothing; -c_j adds to those of its key
         return dq[..., :D], dk[..., :D], dv[..., :M], -dk[..., -1].to(c.dtype), None
 
 
-def _tiles(c: Tensor, dtype: torch.dtype) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Give the queries and the keys of each tile, and what is added to their scores, [B, H, Q, S]."""
-    N = c.shape[-1]
+def _tiles(N: int) -> Iterator[tuple[slice, slice]]:
+    """Give the queries of each tile and its keys, which are all before them, or the same."""
     for a in range(0, N, TOKENS):
-        for b in range(0, a + 1, TOKENS):
-            own, seen = slice(a, min(a + TOKENS, N)), slice(b, min(b + TOKENS, N))
-            bias = (c[..., own].unsqueeze(-1) - c[..., seen].unsqueeze(-2)).to(dtype)
-            yield own, seen, bias if b < a else bias.masked_fill_(_later(bias), -torch.inf)
+        some = slice(a, min(a + TOKENS, N))
+        yield from ((some, slice(b, b + TOKENS)) for b in range(0, a, TOKENS))
+        for start in range(a, some.stop, OWN):
+            own = slice(start, min(start + OWN, some.stop))
+            if start > a:
+                yield own, slice(a, start)
+            yield own, own
 
 
-def _later(tile: Tensor) -> Tensor:
-    return torch.ones(tile.shape[-2:], dtype=torch.bool, device=tile.device).triu_(1)
+def _forget(k: Tensor, c: Tensor, own: slice, seen: slice, scale: float) -> tuple[Rule, Tensor | float]:
+    """Set the last column of the keys of a tile; return its rule, and what is added to the scores of each query [B, H, Q].
+
+    With r that of the last key, c_i - c_j = (c_i - r) + (r - c_j), of which neither is the larger where all keys come before
+    all queries. Within one tile no r lies between all of them, and the difference itself is added.
+    """
+    if own == seen:
+        k[:, :, seen, -1] = 0
+        bias = (c[..., own].unsqueeze(-1) - c[..., seen].unsqueeze(-2)).to(k.dtype)
+        later = torch.ones(bias.shape[-2:], dtype=torch.bool, device=k.device).triu_(1)
+        return Rule(scale, bias=bias.masked_fill_(later, -torch.inf)), 0.0
+    r = c[..., seen.stop - 1 : seen.stop]
+    k[:, :, seen, -1] = (r - c[..., seen]).to(k.dtype)
+    return Rule(scale), (c[..., own] - r).to(k.dtype)
 
 
-def _with(x: Tensor, last: float, least: int) -> Tensor:
-    """Pad [..., C] with zeros to a multiple of 8, above `least`, and set the last column."""
-    width = -(-(least + 1) // 8) * 8
-    x = F.pad(x, (0, width - x.shape[-1])).contiguous()
-    x[..., -1] = last
-    return x
+def width(D: int, M: int) -> int:
+    """Return how wide all tensors are computed with: a multiple of 8, with a column for the gates."""
+    return -(-(max(D, M) + 1) // 8) * 8
+
+
+def _widened(scale: float, q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> list[Tensor]:
+    """Copy all to one width; the last column is 1 / scale in q, and 0 in the others."""
+    wide = [F.pad(x, (0, width(q.shape[-1], v.shape[-1]) - x.shape[-1])) for x in (q, k, v, *others)]
+    wide[0][..., -1] = 1 / scale
+    return wide

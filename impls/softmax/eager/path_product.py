@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from ...partial.softmax import Rule, attend, merge_, pull_back, sums
+from ...partial.softmax import LOG2_E, Rule, attend, merge_, pull_back, sums
 from ...partial.triangular import solve
 
 TOKENS = 128
@@ -62,8 +62,11 @@ class _Tiles(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, crossings: Tensor, within: Tensor, v: Tensor, scale: float) -> Tensor:  # noqa: ANN401 - torch's own bag
         """Attend within tiles, then let all later queries attend to each tile from the last to the first, and cross it."""
         scores = _causal(within, scale)
-        logsumexp = scores.logsumexp(-1)
-        o = (scores - logsumexp.unsqueeze(-1)).exp() @ v
+        most = scores.amax(-1, keepdim=True)
+        weights = scores.sub_(most).exp2_()
+        total = weights.sum(-1, keepdim=True)
+        o = (weights @ v).div_(total)
+        logsumexp = total.log2_().add_(most).squeeze(-1) / LOG2_E
         L = q.shape[3]
         rows, o_rows, sums_rows = q.flatten(2, 3).clone(), o.flatten(2, 3), logsumexp.flatten(2, 3)
         for b in reversed(range(q.shape[2] - 1)):
@@ -81,7 +84,7 @@ class _Tiles(torch.autograd.Function):
         """Take each tile of queries back through all tiles before it, and its gradient the other way."""
         q, k, crossings, within, v, o, logsumexp = ctx.saved_tensors
         g = g.contiguous()
-        share = (_causal(within, ctx.scale) - logsumexp.unsqueeze(-1)).exp()
+        share = _causal(within, ctx.scale).sub_(logsumexp.unsqueeze(-1) * LOG2_E).exp2_()
         slope = (g @ v.mT).sub_((g * o).sum(-1, keepdim=True))
         dq, dk, dcrossings = (torch.zeros_like(x) for x in (q, k, crossings))
         dv, dwithin = share.mT @ g, share * slope * ctx.scale
@@ -105,5 +108,6 @@ class _Tiles(torch.autograd.Function):
 
 
 def _causal(scores: Tensor, scale: float) -> Tensor:
+    """Scale scores by log₂ e too, for powers of 2, and hide what is later."""
     later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu_(1)
-    return (scores * scale).masked_fill_(later, -torch.inf)
+    return (scores * (scale * LOG2_E)).masked_fill_(later, -torch.inf)

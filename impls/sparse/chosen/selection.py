@@ -16,7 +16,7 @@ ABSENT = -1
 
 
 def largest(q: Tensor, k: Tensor, count: int, *, causal: bool) -> Tensor:
-    """Choose the largest scores: [B, R, N, D], [B, S, D] -> int64 [B, R, N, count], in no order, ABSENT last.
+    """Choose the largest scores: [B, R, N, D], [B, S, D] -> int64 [B, R, N, count], in no order, ABSENT for none.
 
     If causal, N = S and keys are j ≤ i. Exactly min(count, seen) keys are kept; among equal scores any may be chosen.
     """
@@ -52,5 +52,5 @@ def _of_block(q: Tensor, k: Tensor, count: int, first: int | None) -> Tensor:
     if first is not None:
         later = torch.ones(rows, rows, dtype=torch.bool, device=q.device).triu_(1)
         scores[..., first:].masked_fill_(later, -torch.inf)
-    top = scores.topk(min(count, k.shape[1]), dim=-1)
+    top = scores.topk(min(count, k.shape[1]), dim=-1, sorted=False)
     return F.pad(top.indices.masked_fill_(top.values == -torch.inf, ABSENT), (0, count - top.indices.shape[-1]), value=ABSENT)

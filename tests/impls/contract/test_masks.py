@@ -25,15 +25,18 @@ def with_holes(B: int, N: int, share: float) -> Tensor:
     return mask
 
 
+def off_by(call: Call) -> float:
+    """How far off a number may be: the squares of a few products may add up to almost nothing, by which it divides."""
+    return 1e-8 if call.variant.params.get("feature_map") == "quadratic" else call.off_by
+
+
 @pytest.mark.parametrize("N", [1, 2, 33, 97])
 @pytest.mark.parametrize("variant", MASKED)
 def test_a_masked_call_is_its_definition_and_hidden_keys_get_no_gradient(variant: Variant, N: int) -> None:
     for problem, share in product(variant.problems(N, B=3), (0.4, 0.9)):
         call, mask = Call(variant, problem), with_holes(3, N, share)
         got = call.results(key_mask=mask)
-        # the squares of a few products may add up to almost nothing, by which it divides
-        off_by = 1e-8 if variant.params.get("feature_map") == "quadratic" else call.off_by
-        same(got, call.exact(key_mask=mask), off_by)
+        same(got, call.exact(key_mask=mask), off_by(call))
         assert not got[0][1].any()
         assert not any(x[1].any() for x in got[1:4])
         assert not any(x.transpose(1, 2)[~mask].any() for x in got[2:4])
@@ -74,7 +77,7 @@ def test_a_padded_sequence_is_what_it_is_by_itself(variant: Variant) -> None:
         for b, n in enumerate(problem.lengths):
             alone = mapped(call.inputs, lambda x, b=b, n=n: x[b : b + 1, :, :n].detach())  # type: ignore[misc]  # bound at once
             want = call.method.reference(*alone)
-            same([o[b : b + 1, :, :n], r[b : b + 1, :, :n]], [want, want], call.off_by)
+            same([o[b : b + 1, :, :n], r[b : b + 1, :, :n]], [want, want], off_by(call))
 
 
 LENGTHS = (23, 1, 40, 6)

@@ -52,7 +52,7 @@ METHODS = {
         mistakes=({"layer": -1}, {"layer": 1.5}),
     ),
     "softmax.fox": Method(
-        cuts=(cut("softmax.eager.forgetting_product", TOKENS=7), unfused("partial.softmax")), limits=(SHARED_AND_WIDER,)
+        cuts=(cut("softmax.eager.forgetting_product", TOKENS=14, OWN=5), unfused("partial.softmax")), limits=(SHARED_AND_WIDER,)
     ),
     "softmax.mla": Method(limits=(({"M": 16}, None), ({"causal": True, "kv_heads": 2}, "kv_heads must equal"))),
     "softmax.path": Method(
