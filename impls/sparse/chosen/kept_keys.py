@@ -1,8 +1,10 @@
 """Softmax attention over listed keys, with a backward through those alone.
 
-B batch with heads of k folded in, R heads of q for each, N queries, S keys, k keys kept, D query/key width, M value width.
+B batch with heads of k folded in, T of them that share a list, R heads of q for each, N queries, S keys, k keys kept, D
+query/key width, M value width.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -17,9 +19,9 @@ _dots = torch.ops.aten._embedding_bag_per_sample_weights_backward.default
 
 
 def attend_kept(q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:
-    """Attend: [B, R, N, D], [B, S, D], [B, S, M], int64 [B, R, N, k], negative where there is none -> [B, R, N, M].
+    """Attend: [B, R, N, D], [B, S, D], [B, S, M], int64 [B / T, R, N, k], negative where there is none -> [B, R, N, M].
 
-    Differentiable once; each query needs at least one key. Sums are in float32 at least. Gradients of a key are added in the
+    T neighbours share a list. Differentiable once; each query needs at least one key. Sums are in float32 at least. Gradients of a key are added in the
     order of the queries, so that they are the same at each call.
     """
     o: Tensor = _KeptKeys.apply(q, k, v, kept, scale)  # type: ignore[no-untyped-call]
@@ -33,9 +35,9 @@ class _KeptKeys(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:  # noqa: ANN401 - torch's own bag
         """Compute scores of the listed keys, softmax, and the sum of values; keep the weights where a backward may follow."""
         o, trains = v.new_empty(*q.shape[:3], v.shape[-1]), any(ctx.needs_input_grad)
-        weights = o.new_empty(kept.shape if trains else (), dtype=_wide(q))
-        for group in _groups(kept):
-            rows, heads = _Rows(kept[group], k.shape[1]), group[0]
+        weights = o.new_empty((len(q), *kept.shape[1:]) if trains else (), dtype=_wide(q))
+        for group, rows in _groups(kept, k):
+            heads = group[0]
             p = rows.dots(q[group], k[heads]).mul_(scale).masked_fill_(rows.absent, -torch.inf).softmax(-1)
             o[group] = rows.sums(p, v[heads]).view_as(o[group])
             if trains:
@@ -50,8 +52,8 @@ class _KeptKeys(torch.autograd.Function):
         """Compute dS = P ∘ (dP - rowsum(P ∘ dP)), dP = g vᵀ of the kept keys; dq = dS k, dk = dSᵀ q, dv = Pᵀ g."""
         q, k, v, kept, weights = ctx.saved_tensors
         dq, (dk, dv) = torch.empty_like(q), (torch.zeros_like(x, dtype=_wide(x)) for x in (k, v))
-        for group in _groups(kept):
-            rows, heads, p = _Rows(kept[group], k.shape[1]), group[0], weights[group].flatten(0, -2)
+        for group, rows in _groups(kept, k):
+            heads, p = group[0], weights[group].flatten(0, -2)
             dp = rows.dots(g[group], v[heads])
             ds = p * (dp - (p * dp).sum(-1, keepdim=True)) * ctx.scale
             dq[group] = rows.sums(ds, k[heads]).view_as(dq[group])
@@ -87,22 +89,32 @@ class _Rows:
     def spread(self, weights: Tensor, x: Tensor) -> Tensor:
         """Sum up for each row, by weight, the queries [z, R, N, ·] that list it: [z S, ·]."""
         queries, starts, order = self._by_row
-        return F.embedding_bag(queries, _flat(x), starts, per_sample_weights=weights.view(-1)[order], mode="sum")
+        in_order = weights.view(-1).index_select(0, order)
+        return F.embedding_bag(queries, _flat(x), starts, per_sample_weights=in_order, mode="sum")
 
     @cached_property
     def _by_row(self) -> tuple[Tensor, Tensor, Tensor]:
         """List the queries of each row one after the other, in order: all of them, where each row's begin, and their places."""
-        listed, order = self.index.view(-1).sort(stable=True)
-        starts = torch.searchsorted(listed, torch.arange(self.count, device=listed.device))
+        # half as wide, and as fast, as int64
+        listed, order = self.index.view(-1).int().sort(stable=True)
+        starts = torch.searchsorted(listed, torch.arange(self.count, dtype=torch.int32, device=listed.device))
         return order.div(self.index.shape[1], rounding_mode="floor"), starts, order
 
 
-def _groups(kept: Tensor) -> list[tuple[slice, slice]]:
-    """Cut heads of k, and where these are too many those of q that share one, into groups of a limited number of weights."""
-    rows, R = kept.shape[:2]
-    of_one = kept[0, 0].numel()
-    width, heads = max(1, SCORES // (R * of_one)), max(1, min(R, SCORES // of_one))
-    return [(slice(a, a + width), slice(r, r + heads)) for a in range(0, rows, width) for r in range(0, R, heads)]
+def _groups(kept: Tensor, k: Tensor) -> Iterator[tuple[tuple[slice, slice], _Rows]]:
+    """Cut heads of k, and where these are too many those of q that share one, into groups of a limited number of weights.
+
+    Heads of k that share a list are in one group, or where they are too many one by one, with the same rows.
+    """
+    (lists, R), of_one, share = kept.shape[:2], kept[0, 0].numel(), len(k) // len(kept)
+    if len(k) * R * of_one <= SCORES:
+        kept, lists, share = kept.repeat_interleave(share, 0), len(k), 1
+    width, heads = max(1, SCORES // (R * of_one)) if share == 1 else 1, max(1, min(R, SCORES // of_one))
+    for a in range(0, lists, width):
+        for r in (slice(r, r + heads) for r in range(0, R, heads)):
+            rows = _Rows(kept[a : a + width, r], k.shape[1])
+            for first in range(a * share, (a + 1) * share):
+                yield (slice(first, first + width), r), rows
 
 
 def _flat(x: Tensor) -> Tensor:

@@ -53,8 +53,8 @@ class ListedTokens(Attention):
         return self._attend(q.detach(), cache.k, cache.v, kept)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, kept: Tensor) -> Tensor:
-        R = q.shape[1] // k.shape[1]
-        folded, kept = q.reshape(-1, R, *q.shape[2:]), kept.expand(-1, q.shape[1], -1, -1).reshape(-1, R, *kept.shape[2:])
+        folded = q.reshape(-1, q.shape[1] // k.shape[1], *q.shape[2:])
+        kept = kept.expand(-1, folded.shape[1], -1, -1)
         return attend_kept(folded, k.flatten(0, 1), v.flatten(0, 1), kept, self.scale).view(*q.shape[:3], v.shape[3])
 
     def _listed(self, *inputs: Tensor) -> Tensor:
