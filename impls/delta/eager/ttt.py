@@ -198,7 +198,7 @@ def _trained(inputs: Inputs, learned: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _slope(z: Tensor, at_zero: Tensor, strength: Tensor) -> Tensor:
-    """Compute dℓ/dz of ℓ = ½ |f - v|², [..., L, D]: dℓ/dnorm is `at_zero` where norm(z) = 0, and rises by `strength` norm(z)."""
+    """Compute dℓ/dz of ℓ = ½ |f - v|², [..., L, D], where dℓ/dnorm(z) = `at_zero` + `strength` norm(z)."""
     normal, mean, spread = torch.native_layer_norm(z, z.shape[-1:], None, None, EPS)
     error = torch.addcmul(at_zero, strength, normal)
     slope: Tensor = torch.ops.aten.native_layer_norm_backward(

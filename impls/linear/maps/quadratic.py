@@ -9,11 +9,11 @@ from .feature_map import FeatureMap
 
 
 class Quadratic(FeatureMap):
-    """φ(x) = (x_a², …, √2 x_a x_b, …) over all pairs a ≠ b, so that sim(q, k) = (q·k)² (Katharopoulos et al. 2020, section 3.2.1).
+    """φ(x) = (x_a², …, √2 x_a x_b, …) over all pairs, so that sim(q, k) = (q·k)² (Katharopoulos et al. 2020, section 3.2.1).
 
     The power is even, so the sign of q·k is not seen. The state has D (D + 1) / 2 rows, which pays off where N is far larger.
-    They go by the distance d of the two: x_a x_{a+d mod D} for all a, from d = 0 to D / 2, of which an even D has each pair
-    twice and keeps half. So they are products of whole rows, where a list of pairs would be looked up number by number.
+    They go by the distance d of a pair: x_a x_{a+d mod D} for all a, from d = 0 to D / 2, where an even D meets each pair twice
+    and keeps half. So they are products of whole rows, while a list of pairs would be looked up number by number.
     """
 
     def width(self, D: int) -> int:

@@ -51,7 +51,7 @@ class ForgettingSoftmax(Attention):
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
-        """Count whole tiles, whose bias hides what is later, as wide as they are, and read the gates. Raises TypeError on any."""
+        """Count whole tiles, whose bias hides what is later, as wide as they are, and the gates. Raises TypeError on any."""
         refuse_parameters(params)
         p, tile, wide = problem, forgetting_product.OWN, forgetting_product.width(problem.D, problem.M)
         plain, products = cost(p, workload, executed=0), 2 + FLASH_BACKWARD if workload is Workload.FORWARD_BACKWARD else 2

@@ -21,8 +21,8 @@ _dots = torch.ops.aten._embedding_bag_per_sample_weights_backward.default
 def attend_kept(q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:
     """Attend: [B, R, N, D], [B, S, D], [B, S, M], int64 [B / T, R, N, k], negative where there is none -> [B, R, N, M].
 
-    T neighbours share a list. Differentiable once; each query needs at least one key. Sums are in float32 at least. Gradients of a key are added in the
-    order of the queries, so that they are the same at each call.
+    T neighbours share a list. Differentiable once; each query needs at least one key. Sums are in float32 at least. Gradients
+    of a key are added in the order of the queries, so that they are the same at each call.
     """
     o: Tensor = _KeptKeys.apply(q, k, v, kept, scale)  # type: ignore[no-untyped-call]
     return o
