@@ -4,6 +4,7 @@ B batch with heads of k folded in, T of them that share a list, R heads of q for
 query/key width, M value width.
 """
 
+import warnings
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,10 @@ from torch.autograd.function import once_differentiable
 from .selection import SCORES
 
 _dots = torch.ops.aten._embedding_bag_per_sample_weights_backward.default
+with warnings.catch_warnings():
+    # of the first such matrix in a process torch says that its sparse formats are in beta state
+    warnings.simplefilter("ignore")
+    torch.zeros(1, 1).to_sparse_csr()
 
 
 def attend_kept(q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:
@@ -76,10 +81,18 @@ class _Rows:
 
     def dots(self, x: Tensor, rows: Tensor) -> Tensor:
         """Multiply each query [z, R, N, ·] with its listed rows of [z, S, ·]: [n, k]."""
-        x, rows = _flat(x), _flat(rows)
-        queries = torch.arange(x.shape[0], device=x.device)
-        of_query = queries.repeat_interleave(self.index.shape[1])
-        found: Tensor = _dots(x, rows, self.index.view(-1), queries * self.index.shape[1], of_query, 0)
+        x, rows, places, k = _flat(x), _flat(rows), self.index.view(-1), self.index.shape[1]
+        found: Tensor
+        if x.is_cuda:
+            queries = torch.arange(len(x), device=x.device)
+            found = _dots(x, rows, places, queries * k, queries.repeat_interleave(k), 0)
+        else:
+            # torch takes no list that is longer than there are keys
+            rows = F.pad(rows, (0, 0, 0, k - len(rows))) if k > len(rows) else rows
+            starts, zeros = torch.arange(0, len(places) + 1, k), x.new_zeros(len(places))
+            listed = torch.sparse_csr_tensor(starts, places, zeros, (len(x), len(rows)), check_invariants=False)
+            # a third of what `_dots` takes
+            found = torch.sparse.sampled_addmm(listed, x, rows.mT, beta=0.0).values()
         return found.view_as(self.index)
 
     def sums(self, weights: Tensor, rows: Tensor) -> Tensor:
