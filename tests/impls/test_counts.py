@@ -97,11 +97,7 @@ COUNTED = [
     row("delta.ttt_linear", STEP, traffic=4 * 4 * (256 + 1 + 3 * 65 * 64), B=1, **SEQ),
     # two writes a token: a second key and value, two strengths and a decay; K Kᵀ of 2 L
     row("delta.gated_deltaproduct", exact=100 * 5 * 1024, traffic=400 * (3 * 32 + 3 * 16 + 2 + 1), **WIDE),
-    row(
-        "delta.gated_deltaproduct",
-        executed=SQUARES * (6 * 2 * 32 + 4 * 2 * 48 + 2 * 2 * 16) + 100 * 5 * 2 * 32 * 16 + 8 * CUBES * 2 / 3,
-        **WIDE,
-    ),
+    row("delta.gated_deltaproduct", executed=SQUARES * (6 * 64 + 4 * 96 + 2 * 32) + 1000 * 512 + 8 * CUBES * 2 / 3, **WIDE),
     # scores and values within a chunk of 64, then the state written and read
     *(row(name, executed=2 * TOKENS * (64 * 96 + 2 * 64 * 32), M=32, params=CHUNK, **SEQ) for name in GATED),
     *(row(name, executed=2 * (SQUARES * 128 + 100 * 2 * 64 * 64), params=CHUNK, **SHORT) for name in GATED),

@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...partial.index import ABSENT, best
+
 SCORES = 1 << 20
 """Number of scores that are held at a time: 4 MB in float32, which stay in the cache of a core or two."""
 CAUSAL_ROWS = 256
 """Number of queries that are scored together if causal, against all keys up to the last of them."""
-ABSENT = -1
-"""Number in place of a key, where a query sees fewer than k."""
 
 
 def largest(q: Tensor, k: Tensor, count: int, *, causal: bool) -> Tensor:
@@ -52,5 +52,4 @@ def _of_block(q: Tensor, k: Tensor, count: int, first: int | None) -> Tensor:
     if first is not None:
         later = torch.ones(rows, rows, dtype=torch.bool, device=q.device).triu_(1)
         scores[..., first:].masked_fill_(later, -torch.inf)
-    top = scores.topk(min(count, k.shape[1]), dim=-1, sorted=False)
-    return F.pad(top.indices.masked_fill_(top.values == -torch.inf, ABSENT), (0, count - top.indices.shape[-1]), value=ABSENT)
+    return F.pad(best(scores, min(count, k.shape[1])), (0, max(0, count - k.shape[1])), value=ABSENT)
