@@ -176,7 +176,7 @@ RACED: dict[str, dict[str, int]] = {
     "MaskedHca": {"block": 16, "window": 20},
     "MaskedCsa": {"block": 4, "window": 20, "k": 6},
 }
-"""The rivals of plain_forms.yaml and indexed_forms.yaml in tests/benchmarks, with their parameters."""
+"""The rivals of plain_forms.yaml and softmax_forms.yaml in tests/benchmarks, with their parameters."""
 
 
 @pytest.mark.parametrize("name", RACED)
