@@ -81,8 +81,8 @@ def _tiles(N: int) -> Iterator[tuple[slice, slice]]:
 def _forget(k: Tensor, c: Tensor, own: slice, seen: slice, scale: float) -> tuple[Rule, Tensor | float]:
     """Set the last column of the keys of a tile; return its rule, and what is added to the scores of each query [B, H, Q].
 
-    With r that of the last key, c_i - c_j = (c_i - r) + (r - c_j), of which neither is the larger where all keys come before
-    all queries. Within one tile no r lies between all of them, and the difference itself is added.
+    With r that of the last key, c_i - c_j = (c_i - r) + (r - c_j), of which neither is larger than both where all keys come
+    before all queries. Among the tokens of one tile no r lies between, and the difference itself is added.
     """
     if own == seen:
         k[:, :, seen, -1] = 0

@@ -120,7 +120,7 @@ def _groups(kept: Tensor, k: Tensor) -> Iterator[tuple[tuple[slice, slice], _Row
     Heads of k that share a list are in one group, or where they are too many one by one, with the same rows.
     """
     (lists, R), of_one, share = kept.shape[:2], kept[0, 0].numel(), len(k) // len(kept)
-    if len(k) * R * of_one <= SCORES:
+    if share > 1 and len(k) * R * of_one <= SCORES:
         kept, lists, share = kept.repeat_interleave(share, 0), len(k), 1
     width, heads = max(1, SCORES // (R * of_one)) if share == 1 else 1, max(1, min(R, SCORES // of_one))
     for a in range(0, lists, width):
