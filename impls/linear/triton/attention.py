@@ -9,13 +9,14 @@ from torch import Tensor
 from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload
 
 from ...partial.heads import of_each_head
+from ...partial.tiles import padded
 from ..decoding import LinearState
 from ..eager.chunked import ChunkedLinear
 from ..family import LinearFamily
 from ..maps.feature_map import without_hidden
 from ..parameters import refuse_bad_kernel_parameters
 from ..work import Sizes, decoding_cost, linear_cost
-from .tuning import WIDEST, Launch, arithmetic, blocks, cut, padded, splits
+from .tuning import WIDEST, Launch, arithmetic, blocks, cut, splits
 
 
 class TritonLinear(LinearFamily):

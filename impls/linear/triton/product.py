@@ -12,8 +12,9 @@ import triton  # type: ignore[import-untyped, unused-ignore]
 import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
+from ...partial.tiles import PROGRAMS, padded
 from . import kernels as triton_kernels
-from .tuning import PROGRAMS, Arithmetic, Blocks, Cut, Launch, arithmetic, blocks, cut, padded, splits
+from .tuning import Arithmetic, Blocks, Cut, Launch, arithmetic, blocks, cut, splits
 
 _SCANNED = 4096  # numbers that one program of the scan holds
 

@@ -8,11 +8,11 @@ from typing import Literal
 
 import torch
 
+from ...partial.tiles import PROGRAMS, padded
+
 Arithmetic = Literal["bf16", "tf32", "ieee"]
 """Operands of the products: bfloat16; float32 rounded to tf32; float32 as it is."""
 
-PROGRAMS = 264
-"""Number of programs to aim at: two for each multiprocessor of an H100, constant so that sums group alike on every GPU."""
 _SHORTEST = 128  # tokens; a segment must outweigh the state that is stored for it
 _LONGEST_CHUNK = 64
 
@@ -101,11 +101,6 @@ def arithmetic(dtype: torch.dtype) -> Arithmetic:
     if dtype is torch.float32:
         return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
     return "bf16" if dtype is torch.bfloat16 else "tf32"
-
-
-def padded(width: int) -> int:
-    """Return the power of two that a width is computed in, at least 16, the least that tensor cores take."""
-    return max(16, 1 << (width - 1).bit_length())
 
 
 def blocks(D: int, M: int, kind: Arithmetic) -> Blocks:

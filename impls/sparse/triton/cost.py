@@ -10,9 +10,10 @@ from torch import Tensor
 
 from attnbench.api import Problem
 
+from ...partial.tiles import arithmetic, padded
 from ..patterns.band import Band
 from ..patterns.pattern import Pattern, Shape
-from .tuning import Launch, arithmetic, blocks, fitted, padded
+from .tuning import Launch, blocks, fitted
 from .walks import Walk, cells_of, key_walks, query_walks
 
 

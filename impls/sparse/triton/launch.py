@@ -11,9 +11,10 @@ import torch
 import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
+from ...partial.tiles import arithmetic, padded
 from ..patterns.pattern import Shape
 from .tables import Table, tables
-from .tuning import Blocks, Launch, arithmetic, blocks, fitted, padded, programs, splits
+from .tuning import Blocks, Launch, blocks, fitted, programs, splits
 
 
 @dataclass(frozen=True)

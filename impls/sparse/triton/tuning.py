@@ -4,18 +4,11 @@ D query/key width, M value width.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
-import torch
-
+from ...partial.tiles import PROGRAMS, Arithmetic, padded
 from ..patterns.band import Band
 from .walks import Walk, cells_of
 
-Arithmetic = Literal["half", "tf32", "ieee"]
-"""Operands of the products: bfloat16 or float16; float32 rounded to tf32; float32 as it is."""
-
-PROGRAMS = 264
-"""Number of programs to aim at: two for each multiprocessor of an H100, constant so that sums group alike on every GPU."""
 _SHARE = 512  # positions; fewer are not worth another program and its scratch
 
 
@@ -65,18 +58,6 @@ _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
 
 WIDEST = max(_TABLE["half"])
 """Largest D or M for which a tile fits into a multiprocessor."""
-
-
-def arithmetic(dtype: torch.dtype) -> Arithmetic:
-    """Choose the products for a dtype; float32 follows torch's float32 matmul precision."""
-    if dtype is not torch.float32:
-        return "half"
-    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-
-
-def padded(size: int) -> int:
-    """Return the power of two that a width or block is computed in, at least 16, the least that tensor cores take."""
-    return max(16, 1 << (size - 1).bit_length())
 
 
 def blocks(D: int, M: int, kind: Arithmetic) -> Blocks:

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...partial.tiles import arithmetic, padded
 from ..eager.rms import EPS
 from .coding_kernels import nearest_kernel, normalise_back_kernel, normalise_kernel, rows_kernel
 from .product import current, dense, dtypes_of_products, strides
-from .tuning import arithmetic, choosing, of_walk, padded
+from .tuning import choosing, of_walk
 
 
 @torch.library.custom_op("attnbench::rms_norm_triton", mutates_args=())

@@ -7,10 +7,11 @@ import torch
 
 from attnbench.api import Cost, Problem, Workload
 
+from ...partial.tiles import arithmetic, padded
 from ..options import VQOptions
 from ..work import cost_by_blocks
 from .plan import Plan, Shape
-from .tuning import Launch, arithmetic, choosing, padded
+from .tuning import Launch, choosing
 
 
 def cost_by_tiles(p: Problem, o: VQOptions, workload: Workload) -> Cost:

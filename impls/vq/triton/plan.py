@@ -6,7 +6,8 @@ triton.
 
 from dataclasses import dataclass
 
-from .tuning import Arithmetic, Blocks, Cut, blocks, cut, fitted
+from ...partial.tiles import Arithmetic
+from .tuning import Blocks, Cut, blocks, cut, fitted
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import torch
 import triton.language as tl  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
+from ...partial.tiles import arithmetic, padded
 from . import kernels
 from .plan import Plan, Shape
-from .tuning import Blocks, Launch, arithmetic, merged, padded
+from .tuning import Blocks, Launch, merged
 
 
 @dataclass(frozen=True)

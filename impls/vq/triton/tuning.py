@@ -4,15 +4,9 @@ N tokens, S codes, L tokens of a block, D query/key width, M value width. `heads
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
-import torch
+from ...partial.tiles import PROGRAMS, Arithmetic, padded
 
-Arithmetic = Literal["half", "tf32", "ieee"]
-"""Operands of the products: bfloat16 or float16; float32 rounded to tf32; float32 as it is."""
-
-PROGRAMS = 264
-"""Number of programs to aim at: two for each multiprocessor of an H100, constant so that sums group alike on every GPU."""
 _SHORTEST = 128  # tokens; fewer are not worth another table
 _MERGED = 2048  # numbers that a program which merges tables holds
 _WALKED = 4096  # numbers that a program without products holds
@@ -111,18 +105,6 @@ _TABLE: dict[Arithmetic, dict[int, Blocks]] = {
 
 WIDEST = max(_TABLE["half"])
 """Largest D or M for which a tile fits into a multiprocessor."""
-
-
-def arithmetic(dtype: torch.dtype) -> Arithmetic:
-    """Choose the products for a dtype; float32 follows torch's float32 matmul precision."""
-    if dtype is not torch.float32:
-        return "half"
-    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-
-
-def padded(size: int) -> int:
-    """Return the power of two that a width or block is computed in, at least 16, the least that tensor cores take."""
-    return max(16, 1 << (size - 1).bit_length())
 
 
 def blocks(D: int, M: int, kind: Arithmetic) -> Blocks:

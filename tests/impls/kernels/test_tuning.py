@@ -18,6 +18,7 @@ from tests.impls.sparse.strategies import PATTERNS, Shape, factorised, neighbour
 tuned: dict[str, Any] = {
     family: import_module(f"attnbench_impls.{family}.triton.tuning") for family in ("linear", "sparse", "vq")
 }
+tiles: Any = import_module("attnbench_impls.partial.tiles")
 plan: Any = import_module("attnbench_impls.vq.triton.plan")
 walks: Any = import_module("attnbench_impls.sparse.triton.walks")
 SHAPES = st.builds(Shape, st.integers(1, 100), st.just(4), st.booleans())
@@ -42,37 +43,35 @@ def test_the_table_has_blocks_for_every_width(family: str, kind: str, width: int
     if width <= tuning.WIDEST:
         launches = vars(tuning.blocks(width, 1, kind)).values()
         assert all(family != "linear" or tuning.splits(width, launch) * launch.columns >= width for launch in launches)
-        assert family == "sparse" or width <= tuning.padded(width) == tuning.padded(tuning.padded(width))
+        assert width <= tiles.padded(width) == tiles.padded(tiles.padded(width))
         assert family != "vq" or tuning.merged(width).bit_count() == 1
 
 
-@pytest.mark.parametrize("family", tuned)
-def test_float32_follows_the_matmul_precision(family: str) -> None:
-    arithmetic, before = tuned[family].arithmetic, torch.get_float32_matmul_precision()
+@pytest.mark.parametrize("room", [tuned["linear"], tiles], ids=["linear", "the other families"])
+def test_float32_follows_the_matmul_precision(room: Any) -> None:
+    arithmetic, before = room.arithmetic, torch.get_float32_matmul_precision()
     try:
         for precision, kind in (("highest", "ieee"), ("high", "tf32")):
             torch.set_float32_matmul_precision(precision)
             assert arithmetic(torch.float32) == kind
     finally:
         torch.set_float32_matmul_precision(before)
-    halves = ("bf16", "tf32") if family == "linear" else ("half", "half")
+    halves = ("half", "half") if room is tiles else ("bf16", "tf32")
     assert (arithmetic(torch.bfloat16), arithmetic(torch.float16)) == halves
 
 
 class TestLinear:
-    PROGRAMS = tuned["linear"].PROGRAMS
-
     @given(walks=st.integers(1, 2000), N=st.integers(1, 100_000))
     def test_segments_cover_the_sequence_and_fit_on_the_gpu_at_once(self, walks: int, N: int) -> None:
         parts = tuned["linear"].cut(walks, N)
         assert parts.tokens % 64 == 0
         assert (parts.segments - 1) * parts.tokens < N <= parts.segments * parts.tokens
         assert parts.segments == 1 or parts.tokens >= 128
-        assert parts.segments == 1 or parts.segments * walks <= self.PROGRAMS
+        assert parts.segments == 1 or parts.segments * walks <= tiles.PROGRAMS
 
     def test_heads_that_fill_the_gpu_are_not_cut(self) -> None:
-        assert tuned["linear"].cut(self.PROGRAMS, 10_000).segments == 1
-        assert tuned["linear"].cut(self.PROGRAMS // 2, 10_000).segments == 2
+        assert tuned["linear"].cut(tiles.PROGRAMS, 10_000).segments == 1
+        assert tuned["linear"].cut(tiles.PROGRAMS // 2, 10_000).segments == 2
         assert tuned["linear"].cut(16, 65536).segments == 16
 
     def test_the_executed_count_is_that_of_its_products(self) -> None:
@@ -99,7 +98,7 @@ class TestQuantisedKeys:
         parts = tuned["vq"].cut(N, 1, causal=False, walks=walks)
         assert parts.tokens % 128 == 0
         assert (parts.tables - 1) * parts.tokens < N <= parts.tables * parts.tokens
-        assert (parts.tables - 1) * walks < tuned["vq"].PROGRAMS
+        assert (parts.tables - 1) * walks < tiles.PROGRAMS
 
     def test_tiles_are_no_longer_than_what_there_is(self) -> None:
         few = plan.Plan.of(plan.Shape(B=1, H=1, kv_heads=1, N=20, D=64, M=64, S=5, L=16, causal=True), "half").blocks
@@ -160,7 +159,7 @@ def test_long_rows_are_shared_out_until_the_gpu_is_full() -> None:
     window, whole = walks.query_walks(parts, 65536)
     assert tuned["sparse"].splits(window, 1, of_keys=False) == 1
     assert tuned["sparse"].splits(whole, 8, of_keys=False) == 33
-    assert tuned["sparse"].splits(whole, tuned["sparse"].PROGRAMS, of_keys=False) == 1
+    assert tuned["sparse"].splits(whole, tiles.PROGRAMS, of_keys=False) == 1
 
 
 @pytest.mark.parametrize(("kind", "most"), [("strided", 2.4), ("fixed", 2.7), ("atrous", 2.0), ("longformer", 2.0)])
