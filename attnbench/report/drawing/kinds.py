@@ -9,7 +9,6 @@ from attnbench.analyze.sections import Section, grouped
 from attnbench.report.findings import Findings
 from attnbench.report.text.latex import escape
 from attnbench.report.text.names import one_line
-from attnbench.schema.cell import Workload
 from attnbench.schema.errors import UsageError
 
 
@@ -26,9 +25,9 @@ class CannotDrawError(UsageError):
     """The run lacks what a kind shows; the message says what, and what would give it."""
 
 
-def by_workload(findings: Findings, belongs: Callable[[Workload], bool], otherwise: str) -> list[list[Section]]:
-    """Return the sections of each workload that belongs, in the order of the run; raises CannotDrawError without any."""
-    found = grouped((section.workload, section) for section in findings.sections if belongs(section.workload))
+def by_workload(findings: Findings, belongs: Callable[[Section], object], otherwise: str) -> list[list[Section]]:
+    """Return by workload the sections that belong, in the order of the run; raises CannotDrawError without any."""
+    found = grouped((section.workload, section) for section in findings.sections if belongs(section))
     if not found:
         raise CannotDrawError(otherwise)
     return list(found.values())

@@ -223,19 +223,19 @@ def parts(section: Section, most: int) -> list[Section]:
     if len(section.series) <= most:
         return [section]
     families = grouped((label.partition(".")[0], label) for label in section.series)
-    groups: list[dict[str, list[str]]] = [{}]
-    for family, labels in families.items():
+    groups: list[list[str]] = [[]]
+    for labels in families.values():
         size = math.ceil(len(labels) / math.ceil(len(labels) / most))
         for first in range(0, len(labels), size):
             piece = labels[first : first + size]
-            if sum(map(len, groups[-1].values())) + len(piece) > most:
-                groups.append({})
-            groups[-1][family] = piece
+            if len(groups[-1]) + len(piece) > most:
+                groups.append([])
+            groups[-1] += piece
     found = []
     for number, group in enumerate(groups, 1):
-        names, own = list(group), {label for piece in group.values() for label in piece}
+        names = list(dict.fromkeys(label.partition(".")[0] for label in group))
         few = ", ".join(names) if len(names) <= 3 else f"{names[0]} to {names[-1]}"
         conditions = f"{section.conditions}, {few} ({number} of {len(groups)})"
-        summaries = tuple(summary for summary in section.summaries if summary.cell.label in own)
+        summaries = tuple(summary for summary in section.summaries if summary.cell.label in group)
         found.append(replace(section, conditions=conditions, summaries=summaries))
     return found

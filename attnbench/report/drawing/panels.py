@@ -76,8 +76,7 @@ def figures(
     if columns < wanted:
         # where there is no room for so many columns panels stand one after the other
         placed = [replace(panel, row=i // columns, column=i % columns) for i, panel in enumerate(placed)]
-    across = max(panel.column for panel in placed) + 1
-    width = sheet.width or scaled(size[0]) * across
+    width = sheet.width or scaled(size[0]) * columns
     # a height that was asked for may press panels together, but not to nothing
     limit, pressed = sheet.height or sheet.tallest or math.inf, 0.75 if sheet.height else 1.0
     firsts, last = [0], max(panel.row for panel in placed) + 1
@@ -86,21 +85,22 @@ def figures(
         if pressed * _height(own, sheet, width, size[1]) > limit:
             firsts.append(row)
     cuts = [range(first, end) for first, end in pairwise([*firsts, last])]
-    found = []
+    sheets, drawn = list[Figure](), list[tuple[Panel, Axes]]()
     for number, rows in enumerate(cuts, 1):
         own = [replace(panel, row=panel.row - rows.start) for panel in placed if panel.row in rows]
         high = sheet.height or min(_height(own, sheet, width, size[1]), sheet.tallest or math.inf)
         figure = Figure(figsize=(width, high), layout="constrained")
         pads = {"w_pad": scaled(0.03), "h_pad": scaled(0.03), "wspace": 0.02, "hspace": 0.02}
         figure.get_layout_engine().set(**pads)  # type: ignore[union-attr]
-        found.append((figure, _drawn(figure, own, across, size[1])))
+        sheets.append(figure)
+        drawn += _drawn(figure, own, columns, size[1])
         if sheet.titled:
             which = f" ({number} of {len(cuts)})" if len(cuts) > 1 else ""
             words = "\n".join(fitted(drawable(line), 0.97 * width) for line in (title + which, second) if line)
             figure.suptitle(words, x=0.01, ha="left", parse_math=False)
         _legend(figure, width)
-    _share([pair for _, pairs in found for pair in pairs])
-    return [figure for figure, _ in found]
+    _share(drawn)
+    return sheets
 
 
 def _height(own: Sequence[Panel], sheet: Sheet, width: float, high: float) -> float:

@@ -32,7 +32,7 @@ _Pairs = dict[str, list[tuple[Estimate, Estimate, float]]]
 
 def memory_against_time(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Draw a figure a workload, a panel a mask, length and device, of a run that varies a condition beside the length."""
-    workloads = by_workload(findings, lambda workload: workload.is_timed, _OTHERWISE)
+    workloads = by_workload(findings, lambda section: section.workload.is_timed, _OTHERWISE)
     drawings = [drawing for sections in workloads if (drawing := _drawing(findings, sections, sheet))]
     if not drawings:
         raise CannotDrawError(_OTHERWISE)

@@ -9,12 +9,12 @@ from attnbench.analyze.sections import Section, stops
 from attnbench.analyze.speedup import baseline, speedup
 from attnbench.analyze.statistics import Estimate
 from attnbench.report.conditions import device_name, meaning, measured, replication
-from attnbench.report.drawing.kinds import CannotDrawError, Drawing, by_workload, text
+from attnbench.report.drawing.kinds import Drawing, by_workload, text
 from attnbench.report.drawing.lines import Plotted, over_length, second_line
 from attnbench.report.drawing.panels import figures
 from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.findings import Findings
-from attnbench.report.questions.crossover.figure import NO_BASELINE
+from attnbench.report.questions.crossover.figure import NO_BASELINE, has_baseline
 from attnbench.report.text.names import in_words
 from attnbench.report.text.numbers import heading
 from attnbench.schema.cell import Workload
@@ -24,18 +24,15 @@ from attnbench.schema.outcome import GRADIENT_ROUNDING, ROUNDING
 def figure(findings: Findings, name: str, sheet: Sheet) -> list[Drawing]:
     """Draw one figure of the vocabulary against length, a drawing for each workload that has it."""
     quantity = findings.quantities[name]
-    shown = {section.workload for section in findings.sections if findings.shows(section, quantity)}
-    members = by_workload(findings, shown.__contains__, f"no cell of the run has a figure of {quantity.title}")
-    return [
-        _drawing(findings, [section for section in own if findings.shows(section, quantity)], [quantity], sheet)
-        for own in members
-    ]
+    otherwise = f"no cell of the run has a figure of {quantity.title}"
+    members = by_workload(findings, lambda section: findings.shows(section, quantity), otherwise)
+    return [_drawing(findings, own, [quantity], sheet) for own in members]
 
 
 def scaling(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Draw time against length; decoding and generating have a figure of their own."""
     otherwise = "the run times neither a forward nor a backward; its suite would say workloads: [forward]"
-    members = by_workload(findings, lambda w: w.is_timed and not w.keeps_state, otherwise)
+    members = by_workload(findings, lambda s: s.workload.is_timed and not s.workload.keeps_state, otherwise)
     return [_drawing(findings, own, [findings.quantities[TIME]], sheet) for own in members]
 
 
@@ -43,13 +40,14 @@ def decode(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Draw time per token, or per sequence that is generated, beside the state that is kept."""
     otherwise = "the run decodes nothing; its suite would say workloads: [decode], or generate"
     shown = [findings.quantities[name] for name in (TIME, STATE_BYTES)]
-    return [_drawing(findings, own, shown, sheet) for own in by_workload(findings, lambda w: w.keeps_state, otherwise)]
+    members = by_workload(findings, lambda section: section.workload.keeps_state, otherwise)
+    return [_drawing(findings, own, shown, sheet) for own in members]
 
 
 def numerics(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Draw how far outputs, and gradients where some method has them, are rounded from their definition."""
     otherwise = "the run has no numerics; its suite would say workloads: [numerics]"
-    (own,) = by_workload(findings, lambda w: w is Workload.NUMERICS, otherwise)
+    (own,) = by_workload(findings, lambda section: section.workload is Workload.NUMERICS, otherwise)
     known = [findings.quantities[name] for name in (ROUNDING, GRADIENT_ROUNDING)]
     return [_drawing(findings, own, present(known, [cell for s in own for cell in s.summaries]) or known[:1], sheet)]
 
@@ -83,11 +81,8 @@ def _drawing(
 def ratio(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Draw time over that of the baseline: a method that the suite names, else the strongest exact softmax."""
     found = []
-    for sections in by_workload(findings, lambda w: w.is_timed, NO_BASELINE):
-        named = [(section, baseline(section)) for section in sections]
-        bases = [(section, base) for section, base in named if base is not None and len(section.series) > 1]
-        if not bases:
-            continue
+    for sections in by_workload(findings, has_baseline, NO_BASELINE):
+        bases = [(section, base) for section in sections if (base := baseline(section))]
         others = [
             replace(section, summaries=tuple(s for s in section.summaries if s.cell.label != base)) for section, base in bases
         ]
@@ -97,8 +92,6 @@ def ratio(findings: Findings, sheet: Sheet) -> list[Drawing]:
             "at 1 a method is faster. There is no point where one of the two has no time."
         )
         found.append(_drawing(findings, others, [findings.quantities[TIME]], sheet, _over(findings, bases), [about]))
-    if not found:
-        raise CannotDrawError(NO_BASELINE)
     return found
 
 

@@ -38,10 +38,8 @@ def roofline(findings: Findings, sheet: Sheet) -> list[Drawing]:
     if not findings.run.costs:
         raise CannotDrawError("none of the run's methods says what it costs in FLOPs and bytes")
     otherwise, found = "no cell of the run has both a time and a cost in FLOPs and bytes", []
-    for sections in by_workload(findings, lambda w: w.is_timed, otherwise):
+    for sections in by_workload(findings, lambda s: s.workload.is_timed and _stands(findings, s), otherwise):
         members = [part for section in sections for part in parts(section, sheet.methods) if _stands(findings, part)]
-        if not members:
-            continue
         conditions, looks = list(dict.fromkeys(section.conditions for section in members)), run_looks(findings)
         panels = []
         for section, place in zip(members, where(members), strict=True):
@@ -63,8 +61,6 @@ def roofline(findings: Findings, sheet: Sheet) -> list[Drawing]:
             replication([cell for section in members for cell in section.summaries], findings.quantities[TIME]),
         ]
         found.append(Drawing(workload.value, drawn, text(seen, measured(findings, members))))
-    if not found:
-        raise CannotDrawError(otherwise)
     return found
 
 

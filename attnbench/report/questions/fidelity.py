@@ -71,7 +71,7 @@ def swept_parameters(cells: Sequence[Cell]) -> dict[str, str]:
 def fidelity(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Draw what methods keep of exact attention, and how far they are off, against the FLOPs of their definition."""
     otherwise = "the run has no fidelity; its suite would say workloads: [fidelity]"
-    (sections,) = by_workload(findings, lambda workload: workload is Workload.FIDELITY, otherwise)
+    (sections,) = by_workload(findings, lambda section: section.workload is Workload.FIDELITY, otherwise)
     looks, dense = run_looks(findings), findings.quantities["flops_of_dense"]
     recall, error = findings.quantities[MASS_RECALL], findings.quantities[OUTPUT_ERROR]
     cells = [summary for section in sections for summary in section.summaries]

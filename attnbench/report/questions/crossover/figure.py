@@ -34,7 +34,7 @@ def crossover(findings: Findings, sheet: Sheet) -> list[Drawing]:
     if time is None:
         raise CannotDrawError("no cell of the run has a time")
     found = []
-    for sections in by_workload(findings, lambda workload: workload.is_timed, NO_BASELINE):
+    for sections in by_workload(findings, has_baseline, NO_BASELINE):
         every, shown = list[Versus](), list[Versus]()
         for section in sections:
             base = baseline(section)
@@ -43,23 +43,24 @@ def crossover(findings: Findings, sheet: Sheet) -> list[Drawing]:
             ranked = sorted(pairs, key=lambda versus: (not versus.crossover.crossings, not versus.crossover.lengths))
             every += pairs
             shown += [versus for versus in pairs if versus in ranked[: sheet.methods]]
-        if shown:
-            left = len(every) - len(shown)
-            drawn = [section for section in sections if any(versus.section is section for versus in shown)]
-            seen = [
-                f"{in_words(sections[0].workload)}: time of each method over that of its baseline against length N, both axes "
-                f"logarithmic; below 1 the method is ahead. {device_name(findings, drawn)}.",
-                "Thin bars: 95 % interval of a ratio. Thick bars on the line at 1: 95 % interval of the N at which the two "
-                "change places, which is noted above the panel; faint and without a note, the lengths between which they do.",
-                f"Not drawn: {left} pairs more, which change places least." if left else "",
-                replication([cell for versus in shown for cell in versus.cells], findings.quantities[TIME]),
-            ]
-            # where each pair changes places takes a line a pair, which is too long for a caption
-            caption = text(seen, [*(line.strip() for line in lines(findings, shown)), *measured(findings, drawn)])
-            found.append(Drawing(sections[0].workload.value, _figures(findings, shown, sheet), caption))
-    if not found:
-        raise CannotDrawError(NO_BASELINE)
+        left = len(every) - len(shown)
+        seen = [
+            f"{in_words(sections[0].workload)}: time of each method over that of its baseline against length N, both axes "
+            f"logarithmic; below 1 the method is ahead. {device_name(findings, sections)}.",
+            "Thin bars: 95 % interval of a ratio. Thick bars on the line at 1: 95 % interval of the N at which the two "
+            "change places, which is noted above the panel; faint and without a note, the lengths between which they do.",
+            f"Not drawn: {left} pairs more, which change places least." if left else "",
+            replication([cell for versus in shown for cell in versus.cells], findings.quantities[TIME]),
+        ]
+        # where each pair changes places takes a line a pair, which is too long for a caption
+        caption = text(seen, [*(line.strip() for line in lines(findings, shown)), *measured(findings, sections)])
+        found.append(Drawing(sections[0].workload.value, _figures(findings, shown, sheet), caption))
     return found
+
+
+def has_baseline(section: Section) -> bool:
+    """Say whether methods are timed beside one that they can be compared with."""
+    return section.workload.is_timed and len(section.series) > 1 and baseline(section) is not None
 
 
 def crossover_plot(findings: Findings, compared: Sequence[Versus], form: str) -> bytes:

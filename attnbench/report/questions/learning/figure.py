@@ -55,7 +55,7 @@ _Crosses = dict[str, str]
 def curves(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Draw a row for each score of each section of one length; updates on the left, time on the right."""
     otherwise = "the run trains nothing; its suite would say workloads: [train]"
-    (sections,) = by_workload(findings, lambda workload: workload is Workload.TRAIN, otherwise)
+    (sections,) = by_workload(findings, lambda section: section.workload is Workload.TRAIN, otherwise)
     groups = [part for section in sections for one in by_length(section) for part in parts(one, sheet.methods)]
     common, words = heads(groups)
     looks, panels = run_looks(findings), list[Panel]()
@@ -176,7 +176,7 @@ def mosaic(summary: CellSummary) -> Mosaic | None:
 
 def drawings(findings: Findings, sheet: Sheet) -> list[Drawing]:
     """Draw what the models that were trained on images complete and draw."""
-    (trained,) = by_workload(findings, lambda workload: workload is Workload.TRAIN, _NONE)
+    (trained,) = by_workload(findings, lambda section: section.workload is Workload.TRAIN, _NONE)
     sections = [s for s in trained if any(c.cell.training and c.cell.training.drawings for c in s.summaries)]
     if not sections:
         raise CannotDrawError(_NONE)
