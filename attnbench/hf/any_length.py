@@ -3,8 +3,6 @@
 B rows, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
@@ -47,7 +45,7 @@ class AtAnyLength(nn.Module):
 
     def begin(self, inputs: tuple[Tensor, ...], capacity: int) -> tuple[Tensor, State]:
         """Attend a prompt, and return the state after it, with room for so many tokens in all."""
-        return self._with_state(inputs, capacity, lambda method, given: method.prefill(*given, capacity=capacity))
+        return self._with_state("prefill", inputs, capacity, capacity=capacity)
 
     def state_after(self, inputs: tuple[Tensor, ...], capacity: int) -> State:
         """Return the state after a prompt that nobody asks to be attended."""
@@ -57,19 +55,13 @@ class AtAnyLength(nn.Module):
 
     def go_on(self, inputs: tuple[Tensor, ...], state: State, capacity: int) -> tuple[Tensor, State]:
         """Attend one more token, which may change the given state, or several, and return the state after them."""
-        if inputs[0].shape[2] == 1:
-            return self._with_state(inputs, capacity, lambda method, given: method.step(*given, state=state))
-        return self._with_state(inputs, capacity, lambda method, given: method.extend(*given, state=state))
+        return self._with_state("step" if inputs[0].shape[2] == 1 else "extend", inputs, capacity, state=state)
 
-    def _with_state(
-        self,
-        inputs: tuple[Tensor, ...],
-        capacity: int,
-        attend: Callable[[Attention, tuple[Tensor, ...]], tuple[Tensor, State]],
-    ) -> tuple[Tensor, State]:
-        given = self._as_weights(inputs)
-        with plainly(given[0]), torch.no_grad():
-            o, state = attend(self._decoder(capacity, given[0]), given)
+    def _with_state(self, way: str, inputs: tuple[Tensor, ...], room: int, **given: State) -> tuple[Tensor, State]:
+        """Attend in one of the ways of a method that has room for so many tokens."""
+        wide = self._as_weights(inputs)
+        with plainly(wide[0]), torch.no_grad():
+            o, state = getattr(self._decoder(room, wide[0]), way)(*wide, **given)
         return o.to(inputs[0].dtype), state
 
     def _as_weights(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -72,13 +73,10 @@ def match(model: PreTrainedModel, own: PreTrainedModel, text: Iterator[Tensor], 
     ours = {layer: module for layer, module in attentions(model) if swapped_in(module)}
     calls: dict[int, tuple[tuple[Any, ...], dict[str, Any], Tensor]] = {}
 
-    def listen(layer: int) -> Any:  # noqa: ANN401 - a hook
-        def heard(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401
-            calls[layer] = args, kwargs, output[0]
+    def listen(layer: int, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401
+        calls[layer] = args, kwargs, output[0]
 
-        return heard
-
-    hooks = [theirs[layer].register_forward_hook(listen(layer), with_kwargs=True) for layer in ours]
+    hooks = [theirs[layer].register_forward_hook(partial(listen, layer), with_kwargs=True) for layer in ours]
     optimiser = torch.optim.AdamW([x for module in ours.values() for x in module.parameters()], budget.match_rate)
     model.train()
     for tokens in islice(text, budget.match_updates):
@@ -118,15 +116,20 @@ def tune(model: PreTrainedModel, text: Iterator[Tensor], budget: Budget) -> PreT
     for name, parameter in tuned.named_parameters():
         if ".swapped." in name:
             parameter.requires_grad_()
-    optimiser = torch.optim.AdamW([x for x in tuned.parameters() if x.requires_grad], budget.tune_rate)
-    tuned.train()
-    for tokens in islice(text, budget.tune_updates):
-        here = tokens.to(model.device)
-        tuned(here, labels=here, use_cache=False).loss.backward()
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+    train_on_text(tuned, text, budget.tune_updates, budget.tune_rate)
     merged: PreTrainedModel = tuned.merge_and_unload()
     return merged.eval().requires_grad_()
+
+
+def train_on_text(model: PreTrainedModel, text: Iterator[Tensor], updates: int, rate: float) -> None:
+    """Train all of a model that takes gradients on so many batches of a text, by AdamW."""
+    optimiser = torch.optim.AdamW([x for x in model.parameters() if x.requires_grad], rate)
+    model.train()
+    for batch in islice(text, updates):
+        tokens = batch.to(model.device)
+        model(tokens, labels=tokens, use_cache=False).loss.backward()
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
 
 
 @torch.no_grad()

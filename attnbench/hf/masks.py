@@ -47,10 +47,9 @@ def seen(  # noqa: PLR0913 - as transformers calls it
     keys = None if attention_mask is None else attention_mask[:, kv_offset : kv_offset + kv_length].bool()
     if keys is not None and keys.shape != (batch_size, kv_length):
         raise CannotError(f"the attention mask is {list(attention_mask.shape)}; it must be [{batch_size}, {kv_length}]")  # type: ignore[union-attr]
-    if mask_function is bidirectional_mask_function and local_size is None:
-        return Seen(causal=False, keys=keys, window=None)
-    if mask_function is causal_mask_function and local_size is None:
-        return Seen(causal=True, keys=keys, window=None)
+    causal = mask_function is causal_mask_function
+    if local_size is None and (causal or mask_function is bidirectional_mask_function):
+        return Seen(causal=causal, keys=keys, window=None)
     if local_size is not None and _is_window(mask_function, q_offset + torch.arange(q_length), local_size):
         return Seen(causal=True, keys=keys, window=local_size)
     kinds = "sequences packed into one row, chunks, blocks of an image or a mask of one's own"

@@ -5,6 +5,7 @@ S sequences, X heads of all layers, N tokens, D query/key width, M value width.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +48,15 @@ def heard(model: PreTrainedModel, tokens: Tensor) -> dict[str, Tensor]:
     """Return q and k [S, X, N, D] and v [S, X, N, M] of these sequences, heads in the order of layers. Raises CannotError."""
     heads: dict[str, list[Tensor]] = {"q": [], "k": [], "v": []}
 
-    def listening(attend: Attend) -> Attend:
-        def hear(module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **given: Any) -> Any:  # noqa: ANN401
-            scale = given.get("scaling") or query.shape[-1] ** -0.5
-            times = query.shape[1] // key.shape[1]
-            heads["q"].append(query * (scale * query.shape[-1] ** 0.5))
-            heads["k"].append(key.repeat_interleave(times, dim=1))
-            heads["v"].append(value.repeat_interleave(times, dim=1))
-            return attend(module, query, key, value, *args, **given)
+    def listen(attend: Attend, module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **given: Any) -> Any:  # noqa: ANN401
+        scale = given.get("scaling") or query.shape[-1] ** -0.5
+        times = query.shape[1] // key.shape[1]
+        heads["q"].append(query * (scale * query.shape[-1] ** 0.5))
+        heads["k"].append(key.repeat_interleave(times, dim=1))
+        heads["v"].append(value.repeat_interleave(times, dim=1))
+        return attend(module, query, key, value, *args, **given)
 
-        return hear
-
-    with attention_called_through(listening):
+    with attention_called_through(listen):
         model.eval()(tokens.to(model.device), use_cache=False)
     shapes = {name: {tuple(x.shape[2:]) for x in parts} for name, parts in heads.items()}
     if unlike := next((name for name, found in shapes.items() if len(found) != 1), None):
@@ -68,12 +66,12 @@ def heard(model: PreTrainedModel, tokens: Tensor) -> dict[str, Tensor]:
 
 
 @contextmanager
-def attention_called_through(around: Callable[[Attend], Attend]) -> Iterator[None]:
-    """Let every layer of every model in this process call `around(attend)` in place of its attention, whichever that is."""
+def attention_called_through(around: Attend) -> Iterator[None]:
+    """Let every layer of every model in this process call `around(attend, …)` in place of its attention `attend(…)`."""
     usual = AttentionInterface.get_interface
 
     def get_interface(self: Any, name: str, default: Attend) -> Attend:  # noqa: ANN401
-        return around(usual(self, name, default))
+        return partial(around, usual(self, name, default))
 
     AttentionInterface.get_interface = get_interface
     try:

@@ -29,13 +29,6 @@ class Curve:
     losses: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
 
-    def add(self, update: int, seconds: float, loss: float, score: float) -> None:
-        """Add one point."""
-        self.updates.append(float(update))
-        self.seconds.append(seconds)
-        self.losses.append(loss)
-        self.scores.append(score)
-
 
 @dataclass
 class Progress:
@@ -144,7 +137,11 @@ def _look(progress: Progress, held_out: Batch) -> None:
     """Judge the held-out sequences and add a point to the curve."""
     loss, score = judge(progress.model, held_out)
     _refuse_no_number(loss, progress.updates, "held-out")
-    progress.curve.add(progress.updates, sum(progress.seconds), loss, score)
+    curve = progress.curve
+    curve.updates.append(float(progress.updates))
+    curve.seconds.append(sum(progress.seconds))
+    curve.losses.append(loss)
+    curve.scores.append(score)
 
 
 def _refuse_no_number(loss: float, update: int, which: str) -> None:

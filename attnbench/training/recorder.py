@@ -44,8 +44,6 @@ def trained(checkpoint: Path) -> tuple[Transformer, dict[str, str]]:
             raise RecordingError(f"{checkpoint} is from a training that ended after {done:,} of {plan.updates:,} updates")
         model = Transformer(cell, task_of(plan, cell.problem.N).alphabet, seed=0)
         model.load_state_dict(weights(tensors))
-    except RecordingError:
-        raise
     except ImportError as error:
         raise RecordingError(f"{checkpoint}: {error}") from error
     except (OSError, SafetensorError, LookupError, ValueError, RuntimeError) as error:

@@ -29,7 +29,7 @@ from attnbench.schema.cell import Allocator, Batch, Cell, ClockMode, Inputs, Wor
 from attnbench.schema.errand import Job
 from attnbench.schema.noun import Facts, in_words
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
-from attnbench.workloads.decoding import cut, prefill, share, step
+from attnbench.workloads.decoding import decoded
 from attnbench.workloads.holding import WrongError, deviations, excused, hold_gradients, hold_rows, tolerance, weigh
 from attnbench.workloads.likeness import likeness
 from attnbench.workloads.setting import Setting, keywords_of, unique, whole
@@ -164,7 +164,7 @@ def _densely(setting: Setting, counter: FlopCounterMode, seed: int) -> list[_Fin
     if gradient is not None:
         # a tensor that is given twice goes by its first name
         first = {id(x): name for x, name in reversed(list(zip(inputs, setting.names, strict=True)))}
-        names += [f"gradient of {first[id(x)]}" for x in unique(list(inputs))]
+        names += [f"gradient of {first[id(x)]}" for x in unique(inputs)]
         names += [f"gradient of {name}" for name, _ in method.named_parameters()]
     usual = max(
         _distance(e, r) / max(float(r.abs().max()), 1e-300) for e, r in zip(eager, wide, strict=True) if r.numel() >= _FEW
@@ -216,13 +216,8 @@ def _called(setting: Setting, counter: FlopCounterMode, choices: Tensor | None) 
         counting = nullcontext() if method.tier is Tier.COMPILED else counter
         return _evaluate(method, method, inputs, setting.gradient, keywords_of(choices, setting.key_mask), counting)
     # the first half at once, the second token by token: steps cannot see the future, so causality need not be tried
-    N = method.problem.N
-    first, state = prefill(method, cut(inputs, N // 2), N, share(choices, N // 2))
-    outputs = [_sound(method, first, cut(inputs, N // 2), "prefill")]
-    for t in range(N // 2, N):
-        token = cut(inputs, t + 1, start=t)
-        o, state = step(method, token, state, share(choices, t + 1, start=t))
-        outputs.append(_sound(method, o, token, "step"))
+    calls = decoded(method, inputs, method.problem.N // 2, choices)
+    outputs = [_sound(method, o, given, "step" if number else "prefill") for number, (given, o) in enumerate(calls)]
     return [torch.cat(outputs, dim=2)]
 
 

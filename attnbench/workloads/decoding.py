@@ -4,8 +4,10 @@ The state at context N is made from one drawn sequence and repeated for each row
 state and not on its numbers, and so the inputs of a long prompt never take memory beside a large batch of states.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -34,9 +36,9 @@ class Step(Setting):
 
     def forward(self) -> Tensor:
         """Return the output of the new tokens."""
-        attend = extend if self.cell.workload is Workload.VERIFY else step
-        o, _ = attend(self.method, self.inputs, self.state)
-        return o
+        verifies = self.cell.workload is Workload.VERIFY
+        attend: Callable[..., tuple[Tensor, State]] = self.method.extend if verifies else self.method.step
+        return attend(*self.inputs, state=self.state)[0]
 
     def add_sets(self, count: int) -> None:
         """Draw other tokens at the same context."""
@@ -67,11 +69,11 @@ class Prompt(Setting):
 
     def forward(self) -> Tensor:
         """Return the output of all tokens."""
-        return prefill(self.method, self.inputs, self.cell.problem.N)[0]
+        return self.method.prefill(*self.inputs, capacity=self.cell.problem.N)[0]
 
     def state_bytes(self) -> int:
         """Return the bytes of the state of all N tokens."""
-        return self.method.state_bytes(prefill(self.method, self.inputs, self.cell.problem.N)[1])
+        return self.method.state_bytes(self.method.prefill(*self.inputs, capacity=self.cell.problem.N)[1])
 
 
 @dataclass
@@ -80,16 +82,19 @@ class Sequence(Setting):
 
     pool: list[Inputs] = field(default_factory=list)
 
+    def begin(self) -> tuple[Tensor, State]:
+        """Attend no token; return the empty output and the state with room for all N tokens."""
+        return self.method.prefill(*cut(self.inputs, 0), capacity=self.cell.problem.N)
+
     def first_token(self) -> Tensor:
         """Return the output of the first token alone."""
-        _, state = prefill(self.method, cut(self.inputs, 0), self.cell.problem.N)
-        return step(self.method, self.pool[0], state)[0]
+        return self.method.step(*self.pool[0], state=self.begin()[1])[0]
 
     def forward(self) -> Tensor:
         """Return the output of the last token."""
-        o, state = prefill(self.method, cut(self.inputs, 0), self.cell.problem.N)
+        o, state = self.begin()
         for t in range(self.cell.problem.N):
-            o, state = step(self.method, self.pool[t % len(self.pool)], state)
+            o, state = self.method.step(*self.pool[t % len(self.pool)], state=state)
         return o
 
     def add_sets(self, count: int) -> None:
@@ -112,7 +117,7 @@ class Sequence(Setting):
 
     def state_bytes(self) -> int:
         """Return the bytes of an empty state with room for all N tokens."""
-        return self.method.state_bytes(prefill(self.method, cut(self.inputs, 0), self.cell.problem.N)[1])
+        return self.method.state_bytes(self.begin()[1])
 
 
 def last_tokens(cell: Cell, seed: int) -> Step:
@@ -147,27 +152,18 @@ def _tokens(method: type[Attention], cell: Cell, source: torch.Generator, first:
     return draw_inputs(method, cell, source, tokens=range(first, first + cell.new_tokens))
 
 
-def prefill(method: Attention, inputs: Inputs, capacity: int, choices: Tensor | None = None) -> tuple[Tensor, State]:
-    """Call the method's `prefill` with as many inputs as it takes; without choices it makes its own."""
-    call: Callable[..., tuple[Tensor, State]] = method.prefill
-    return call(*inputs, capacity=capacity, **keywords_of(choices))
+def decoded(method: Attention, inputs: Inputs, start: int, choices: Tensor | None) -> Iterator[tuple[Inputs, Tensor]]:
+    """Attend the tokens before `start` by `prefill` and all others by `step`; give the inputs and the output of each call.
 
-
-def step(method: Attention, token: Inputs, state: State, choices: Tensor | None = None) -> tuple[Tensor, State]:
-    """Call the method's `step` with as many inputs as it takes; without choices it makes its own."""
-    call: Callable[..., tuple[Tensor, State]] = method.step
-    return call(*token, state=state, **keywords_of(choices))
-
-
-def extend(method: Attention, tokens: Inputs, state: State) -> tuple[Tensor, State]:
-    """Call the method's `extend` with as many inputs as it takes."""
-    call: Callable[..., tuple[Tensor, State]] = method.extend
-    return call(*tokens, state=state)
-
-
-def share(choices: Tensor | None, stop: int, start: int = 0) -> Tensor | None:
-    """Return the choices of tokens start … stop of [B, H, N, ·], as a view; None where there are none."""
-    return None if choices is None else choices[:, :, start:stop]
+    `choices` are those of all N tokens, [B, H, N, ·]; without them the method makes its own.
+    """
+    N = inputs[-1].shape[2]
+    attend: Callable[..., tuple[Tensor, State]] = partial(method.prefill, capacity=N)
+    for first, stop in pairwise((0, *range(start, N + 1))):
+        given = cut(inputs, stop, first)
+        o, state = attend(*given, **keywords_of(None if choices is None else choices[:, :, first:stop]))
+        attend = partial(method.step, state=state)
+        yield given, o
 
 
 def cut(inputs: Inputs, stop: int, start: int = 0) -> Inputs:

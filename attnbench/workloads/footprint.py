@@ -10,7 +10,7 @@ from attnbench.measure.host_memory import Reading
 from attnbench.measure.loop import OverBudgetError
 from attnbench.schema.errand import FIT_SHARE, Job
 from attnbench.schema.outcome import STATE_SOURCE, Counter, Measured
-from attnbench.workloads.prepare import Generation, prepare
+from attnbench.workloads.prepare import prepare
 from attnbench.workloads.setting import Modelled, Setting
 
 Readings = dict[str, Reading]
@@ -35,13 +35,12 @@ def fit(job: Job) -> Measured:
         torch.cuda.set_per_process_memory_fraction(FIT_SHARE * free / total, job.cell.device)
     setting = prepare(job)
     clock = devices.clock(job.cell.device, "wall")
-    call, calls = (setting.trial, setting.trials) if isinstance(setting, Generation) else (setting.call, 1)
-    clock.sample(call, 1)
-    seconds = calls * clock.sample(call, 1)
+    clock.sample(setting.trial, 1)
+    seconds = setting.trials * clock.sample(setting.trial, 1)
     limit = job.limits.first_call
     if limit is not None and seconds > limit:
         # a single slow call may be the machine's fault
-        seconds = min(seconds, calls * clock.sample(call, 1))
+        seconds = min(seconds, setting.trials * clock.sample(setting.trial, 1))
         if seconds > limit:
             raise OverBudgetError(seconds, limit)
     return Measured(facts={"B": job.B, "seconds": seconds})
@@ -69,18 +68,13 @@ def sizes(setting: Setting) -> Readings:
     }
 
 
-def _call_of(setting: Setting) -> Callable[[], object]:
-    """Return the call to watch: for a generation only its last token, after a state that the call makes itself."""
-    return setting.trial if isinstance(setting, Generation) else setting.call
-
-
 def on_cpu(setting: Setting) -> Readings:
     """Read the host's counters; those of a GPU do not apply, and say so.
 
     The first call is profiled, which sees only torch's own blocks. It is also the warm-up for the call whose pages count:
     libraries, thread pools and autograd's structures are not the method's memory.
     """
-    none, call = "this cell ran on a CPU", _call_of(setting)
+    none, call = "this cell ran on a CPU", setting.trial
     return {
         "torch_profiler_peak": profiler_memory.torch_profiler_peak(call),
         "host_rss_peak": host_memory.host_rss_peak(call),
@@ -94,7 +88,7 @@ def on_cpu(setting: Setting) -> Readings:
 
 def on_cuda(setting: Setting) -> Readings:
     """Read the allocator's peaks in one call, what is saved for the backward in a second, and NVML in a third."""
-    none, call, device = "this cell ran on a GPU", _call_of(setting), setting.cell.device
+    none, call, device = "this cell ran on a GPU", setting.trial, setting.cell.device
     # a call before that: workspaces that libraries keep are not the method's memory
     call()
     readings = {

@@ -110,7 +110,7 @@ def hold_gradients(
     `got` is in the order of `setting.leaves`. Raises WrongError, and what the truth raises.
     """
     insist_on_reach(setting, weighed, got, source)
-    inputs, allowed = unique(list(setting.inputs)), tolerance(setting.cell)
+    inputs, allowed = unique(setting.inputs), tolerance(setting.cell)
     at, weights = [place for place, _ in weighed], [w for _, w in weighed]
     wanted, of_parameters = truth.gradients(at, weights)
     numbers = {id(x): number for number, x in enumerate(inputs)}
@@ -147,7 +147,7 @@ def insist_on_reach(
 ) -> None:
     """Raise WrongError where a gradient of these rows is not 0 in a sample or head to which none of them belongs."""
     H = setting.cell.problem.H
-    for x, g in zip(unique(list(setting.inputs)), got, strict=False) if setting.method.independent else ():
+    for x, g in zip(unique(setting.inputs), got, strict=False) if setting.method.independent else ():
         touched = {(place.b, place.h * x.shape[1] // H) for place, _ in weighed}
         others = [(b, h) for b in range(x.shape[0]) for h in range(x.shape[1]) if (b, h) not in touched]
         if others and bool(g[source.choice(others)].any()):

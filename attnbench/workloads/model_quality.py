@@ -7,7 +7,6 @@ import copy
 import hashlib
 import json
 import math
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -89,6 +88,7 @@ def _own_model(cell: Cell, about: Model, text: "Text", seed: int) -> Any:  # noq
 
     What was trained is kept in the user's cache, for every method of a suite begins with the same model.
     """
+    from attnbench.hf.linearizing import train_on_text
     from attnbench.hf.text import drawn
 
     if about.weights:
@@ -105,13 +105,7 @@ def _own_model(cell: Cell, about: Model, text: "Text", seed: int) -> Any:  # noq
     if file.is_file():
         model.load_state_dict(load(file.read_bytes()), strict=False)
         return model
-    optimiser = torch.optim.AdamW(model.parameters(), _RATE)
-    model.train()
-    for batch in islice(drawn(text.learnt, N, B, seed), about.learnt):
-        tokens = batch.to(cell.device)
-        model(tokens, labels=tokens, use_cache=False).loss.backward()
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+    train_on_text(model, drawn(text.learnt, N, B, seed), about.learnt, _RATE)
     file.parent.mkdir(parents=True, exist_ok=True)
     # of weights that are tied one stands for both
     kept = {name: x.detach().cpu().contiguous() for name, x in model.named_parameters()}

@@ -19,7 +19,7 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Job
 from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import Failed, Measured, Outcome, Series, Status
-from attnbench.workloads.decoding import cut, prefill, share, step
+from attnbench.workloads.decoding import decoded
 from attnbench.workloads.holding import WrongError, distance, hold_gradients, hold_rows, weigh
 from attnbench.workloads.setting import Setting, keywords_of, whole
 from attnbench.workloads.truth import NoTruthError, Place, Truth
@@ -110,11 +110,7 @@ def _of_steps(setting: Setting, o: Tensor, choices: Tensor | None) -> dict[str, 
         return {}
     inputs, N = tuple(x.detach() for x in setting.inputs), setting.cell.problem.N
     start = max(N // 2, N - _STEPS)
-    _, state = prefill(setting.method, cut(inputs, start), N, share(choices, start))
-    outputs = []
-    for t in range(start, N):
-        last, state = step(setting.method, cut(inputs, t + 1, t), state, share(choices, t + 1, t))
-        outputs.append(last)
+    _, *outputs = (made for _, made in decoded(setting.method, inputs, start, choices))
     return {outcome.STEP_DIFFERENCE: distance(torch.cat(outputs, 2), o[:, :, start:])}
 
 

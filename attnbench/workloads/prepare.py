@@ -97,8 +97,8 @@ class Generation(Modelled):
     @property
     def trials(self) -> float:
         """The number of trials that take as long as a call: the last step counts for all, and each length for all below."""
-        lengths = [] if isinstance(self.reader, ByStep) else self.reader.lengths
-        return self.cell.problem.N / max(1, len(lengths))
+        N = self.cell.problem.N
+        return N if isinstance(self.reader, ByStep) else N / len(self.reader.lengths)
 
     @torch.inference_mode()
     def first_token(self) -> Tensor:

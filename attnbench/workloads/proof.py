@@ -78,7 +78,7 @@ class Witness:
 
     def note_inputs(self) -> None:
         """Note the inputs as they are now, which no call may change."""
-        tensors = [x for inputs in self.setting.sets for x in unique(list(inputs))]
+        tensors = [x for inputs in self.setting.sets for x in unique(inputs)]
         self._given = [(x, _layout(x), _some_tokens(x)) for x in tensors]
 
     def insist_on_inputs(self) -> None:

@@ -15,7 +15,7 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.noun import Facts
 from attnbench.training.reading import Anew
 from attnbench.training.transformer import Transformer
-from attnbench.workloads.decoding import cut, prefill, repeated, step
+from attnbench.workloads.decoding import cut, repeated
 from attnbench.workloads.holding import hold_gradients, hold_rows, weigh
 from attnbench.workloads.prepare import Generation
 from attnbench.workloads.proof import SHARE
@@ -108,9 +108,9 @@ def _step(setting: Setting, source: random.Random) -> Looked:
     """Make one step of a batch whose samples are all the same."""
     p, inputs = setting.cell.problem, setting.inputs
     with torch.inference_mode():
-        _, state = prefill(setting.method, cut(inputs, p.N - 1), p.N)
+        _, state = setting.method.prefill(*cut(inputs, p.N - 1), capacity=p.N)
         token = each_once(cut(inputs, p.N, p.N - 1), lambda x: x.repeat(p.B, *(1 for _ in x.shape[1:])))
-        o, _ = step(setting.method, token, repeated(state, p.B))
+        o, _ = setting.method.step(*token, state=repeated(state, p.B))
     at = last_tokens(p.B, p.H, p.N, source, p.N - 1)
     truth = Truth(setting.method, inputs, setting.choices(source.getrandbits(31)))
     return truth, [(Place(0, x.h, x.at), o[x.b, x.h]) for x in at], [], ()
@@ -125,7 +125,7 @@ def _forward(setting: Setting, source: random.Random) -> Looked:
     learns = setting.cell.workload.learns
     with torch.set_grad_enabled(learns):
         if learns:
-            for x in unique(list(setting.inputs)):
+            for x in unique(setting.inputs):
                 x.requires_grad_()
         torch.manual_seed(seed)
         o = setting.forward()

@@ -1,5 +1,6 @@
 """Settings: a method built for a cell with its inputs and the call to measure, under the cell's stated conditions."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import Parameter, signature
@@ -78,6 +79,15 @@ class Setting:
         o = self.forward()
         return o if self.gradient is None else (o, *torch.autograd.grad(o, self.leaves(), self.gradient))
 
+    def trial(self) -> object:
+        """Make the part of a call that takes the most memory and from which its time is estimated: mostly all of it."""
+        return self.call()
+
+    @property
+    def trials(self) -> float:
+        """The number of trials that take as long as a call."""
+        return 1
+
     def add_sets(self, count: int) -> None:
         """Make further sets, up to `count` in all: the same tokens from another one on, in the same layout."""
         N = self.cell.problem.N
@@ -93,7 +103,7 @@ class Setting:
 
     def refill(self, seed: int) -> None:
         """Write other values into the storages of the present inputs; the same seed gives the same values."""
-        tensors, N = unique(list(self.inputs)), self.inputs[-1].shape[2]
+        tensors, N = unique(self.inputs), self.inputs[-1].shape[2]
         if N <= _FEW_TOKENS or sum(x.numel() for x in tensors) <= _DRAWN_AGAIN:
             drawn = draw_inputs(type(self.method), self.cell, generator(self.cell, seed))
             overwrite(self.inputs, drawn)
@@ -200,7 +210,7 @@ def whole(cell: Cell, seed: int) -> Setting:
     method, source = build(cell, seed), generator(cell, seed)
     inputs, gradient = draw_inputs(type(method), cell, source), None
     if cell.workload.learns:
-        for leaf in unique(list(inputs)):
+        for leaf in unique(inputs):
             leaf.requires_grad_(leaf.is_floating_point())
         # in the method's own layout, as its inputs, so that no backward pays for a transpose
         gradient = draw(cell.problem, cell.problem.H, cell.problem.M, source, method.layout)
@@ -214,7 +224,7 @@ def overwrite(tensors: Inputs, fresh: Inputs) -> None:
         x.data.copy_(values)
 
 
-def unique(tensors: list[Tensor]) -> list[Tensor]:
+def unique(tensors: Iterable[Tensor]) -> list[Tensor]:
     """Return each floating-point tensor once, in order."""
     return list({id(t): t for t in tensors if t.is_floating_point()}.values())
 

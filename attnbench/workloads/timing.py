@@ -126,7 +126,7 @@ def input_sets(setting: Setting, job: Job) -> int:
     if job.cell.clock.replays or isinstance(setting, Modelled | Backward):
         return 1
     memory = job.limits.memory_bytes or devices.free_bytes(job.cell.device)
-    size = sum(x.numel() * x.element_size() for x in unique(list(setting.inputs)))
+    size = sum(x.numel() * x.element_size() for x in unique(setting.inputs))
     return min(_MOST_SETS, 1 + int(SETS_SHARE * memory) // max(1, size))
 
 

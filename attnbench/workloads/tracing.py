@@ -38,15 +38,14 @@ def trace(job: Job) -> Measured:
     Raises what the method raises.
     """
     setting = prepare(job)
-    call = setting.trial if isinstance(setting, Generation) else setting.call
     for _ in range(2):
-        call()
+        setting.trial()
     if job.folder is None:
         torch.cuda.synchronize(setting.cell.device)
         torch.cuda.profiler.start()
-        call()
+        setting.trial()
         torch.cuda.synchronize(setting.cell.device)
         torch.cuda.profiler.stop()
         return Measured()
-    found = kernels_of(call, setting.cell.device, Path(job.folder) / TIMELINE)
+    found = kernels_of(setting.trial, setting.cell.device, Path(job.folder) / TIMELINE)
     return Measured(facts={kernel.name: f"{kernel.calls} × in {seconds(kernel.seconds)}" for kernel in found})

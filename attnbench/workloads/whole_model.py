@@ -3,9 +3,9 @@
 B sequences, N tokens.
 """
 
+import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,18 +64,28 @@ class WholeModel(Modelled):
 
         None where a backward takes time that belongs to no layer alone.
         """
+        from attnbench.hf.recording import attention_called_through
+
         if self.cell.workload.learns:
             return None
-        shares, wait = [], devices.clock(self.cell.device, "wall").synchronize
-        for _ in range(_LOOKS):
-            with _attention_timed(wait) as seconds:
-                wait()
-                begin = time.perf_counter()
-                self.call()
-                wait()
-                whole = time.perf_counter() - begin
-            shares.append(sum(seconds) / whole)
-        return sorted(shares)[_LOOKS // 2]
+        wait, shares, seconds = devices.clock(self.cell.device, "wall").synchronize, list[float](), list[float]()
+
+        def timed(call: Callable[..., object], *args: Any, **given: Any) -> object:  # noqa: ANN401
+            wait()
+            begin = time.perf_counter()
+            made = call(*args, **given)
+            wait()
+            seconds.append(time.perf_counter() - begin)
+            return made
+
+        with attention_called_through(timed):
+            for _ in range(_LOOKS):
+                seconds.clear()
+                timed(self.call)
+                # the whole call ends after the attention of all layers
+                *attention, whole = seconds
+                shares.append(sum(attention) / whole)
+        return statistics.median(shares)
 
 
 @dataclass(kw_only=True)
@@ -219,25 +229,3 @@ def swapped_layers(model: Any) -> list[Any]:  # noqa: ANN401
     from attnbench.hf.swapping import attentions, swapped_in
 
     return [swapped for _, module in attentions(model) if (swapped := swapped_in(module))]
-
-
-@contextmanager
-def _attention_timed(wait: Callable[[], object]) -> Iterator[list[float]]:
-    """Time every call of an attention."""
-    from attnbench.hf.recording import Attend, attention_called_through
-
-    seconds: list[float] = []
-
-    def timing(attend: Attend) -> Attend:
-        def timed(*args: Any, **given: Any) -> Any:  # noqa: ANN401
-            wait()
-            begin = time.perf_counter()
-            made = attend(*args, **given)
-            wait()
-            seconds.append(time.perf_counter() - begin)
-            return made
-
-        return timed
-
-    with attention_called_through(timing):
-        yield seconds

@@ -364,16 +364,16 @@ def test_a_mask_may_be_given_by_place(hf: Any) -> None:
 
 
 def test_gates_are_projected_before_the_attention_whose_time_is_a_share(hf: Any) -> None:
-    from attnbench.hf.recording import Attend, attention_called_through
+    from attnbench.hf.recording import attention_called_through
 
     model, heard = hf.swap(model_of(num_hidden_layers=1), "delta.kda", reuse="vo"), list[str]()
     into = model.model.layers[0].self_attn.swapped.into
     for each in into.values():
         each.register_forward_hook(lambda *_: heard.append("projected"))
 
-    def around(attend: Attend) -> Attend:
+    def around(attend: Callable[..., Any], *args: Any, **given: Any) -> Any:
         heard.append("attention")
-        return attend
+        return attend(*args, **given)
 
     with attention_called_through(around):
         logits(model, tokens_of())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnbench import Problem
-from attnbench.workloads.decoding import cut, prefill, step
+from attnbench.workloads.decoding import cut
 from tests.impls.contract.calls import Call, same
 from tests.impls.contract.subjects import Variant
 
@@ -154,9 +154,9 @@ def test_a_gate_of_another_shape_is_refused_in_words() -> None:
 def after_steps(call: Call, prompt: int) -> Any:
     """The state of all tokens, the first by `prefill`."""
     N = call.problem.N
-    _, state = prefill(call.method, cut(call.inputs, prompt), N)
+    _, state = call.method.prefill(*cut(call.inputs, prompt), capacity=N)
     for t in range(prompt, N):
-        _, state = step(call.method, cut(call.inputs, t + 1, start=t), state)
+        _, state = call.method.step(*cut(call.inputs, t + 1, start=t), state=state)
     return state
 
 

@@ -29,11 +29,7 @@ class Duplication(TaskData):
         lengths = f"{longest}" if self.shortest == longest else f"{shortest} to {longest}"
         self.name = f"copy of {lengths} symbols out of {symbols}"
         self.alphabet = Alphabet(symbols + 1)
-
-    @property
-    def chance(self) -> Chance:
-        """The score of any symbol."""
-        return Chance.uniform(self.symbols)
+        self.chance = Chance.uniform(symbols)
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
         """Draw B words, each symbol independently."""
@@ -49,4 +45,5 @@ def duplicated(word_BW: Tensor, length_B: Tensor) -> Batch:
     inside = torch.where(place <= length, place - 1, place - length - 2)
     is_symbol = (inside >= 0) & (inside < length)
     tokens = torch.where(is_symbol, word_BW.gather(1, inside.clamp(0, longest - 1)), SEPARATOR)
-    return Batch.judge(tokens, tokens.roll(-1, dims=1), (place > length) & (place <= 2 * length))
+    judged = (place > length) & (place <= 2 * length)
+    return Batch(tokens, tokens.roll(-1, dims=1).masked_fill(~judged, 0), judged)

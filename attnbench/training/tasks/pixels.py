@@ -20,8 +20,7 @@ from attnbench.registry import MissingPackageError
 from attnbench.schema.training import PIXELS
 from attnbench.store.cache import cache_folder
 from attnbench.training.tasks.imagenet import read_imagenet
-from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData, evenly_among
-from attnbench.training.tasks.text import continued
+from attnbench.training.tasks.task_data import Alphabet, Chance, Continued
 
 
 class Images(NamedTuple):
@@ -83,7 +82,7 @@ def data_folder() -> Path:
     return Path(named).expanduser() if named else cache_folder()
 
 
-class Pixels(TaskData):
+class Pixels(Continued):
     """Sequences of pixels; each is to be said from those before it, and the first from the token `levels` alone.
 
     Van den Oord et al. 2016, arXiv:1601.06759, order the pixels so; Katharopoulos et al. 2020, arXiv:2006.16236, section 4.2,
@@ -100,14 +99,3 @@ class Pixels(TaskData):
     def chance(self) -> Chance:
         """The entropy of the held-out values, taken independently: no guess that is always the same does better."""
         return Chance.frequent(torch.bincount(self.rest.flatten(), minlength=self.alphabet.vocabulary - 1))
-
-    def batch(self, B: int, generator: torch.Generator) -> Batch:
-        """Draw B of the images to train on, with replacement."""
-        return self._sequences(self.training[torch.randint(len(self.training), (B,), generator=generator)])
-
-    def held_out(self, count: int) -> Batch:
-        """Return images spread evenly over those that are held out."""
-        return self._sequences(self.rest[evenly_among(count, len(self.rest))])
-
-    def _sequences(self, image_BN: torch.Tensor) -> Batch:
-        return continued(image_BN.long(), self.alphabet.vocabulary - 1)

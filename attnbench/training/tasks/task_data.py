@@ -5,6 +5,7 @@ Suffixes: B sequences, N tokens.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -27,11 +28,6 @@ class Batch:
     tokens: Tensor
     targets: Tensor
     judged: Tensor
-
-    @classmethod
-    def judge(cls, tokens: Tensor, targets: Tensor, judged: Tensor) -> Self:
-        """Return a batch that keeps only those targets that are judged."""
-        return cls(tokens, targets.masked_fill(~judged, 0), judged)
 
     def to(self, device: str) -> "Batch":
         """Return the batch on a device."""
@@ -102,10 +98,10 @@ class TaskData(ABC):
     rows: int | None = None
     columns: int | None = None
 
-    @property
-    @abstractmethod
+    @cached_property
     def chance(self) -> Chance:
-        """The score of a model that has learnt how frequent the answers are, and nothing else."""
+        """The score of a model that has learnt how frequent the answers are, and nothing else; every task sets or makes it."""
+        raise NotImplementedError
 
     @abstractmethod
     def batch(self, B: int, generator: torch.Generator) -> Batch:
@@ -114,3 +110,25 @@ class TaskData(ABC):
     def held_out(self, count: int) -> Batch:
         """Return held-out sequences, always the same ones, and no more than there are."""
         return self.batch(count, torch.Generator().manual_seed(_HELD_OUT_SEED))
+
+
+class Continued(TaskData):
+    """Rows of values, each of which is to be said from those before it in its row, and the first from the start alone."""
+
+    training: Tensor
+    """The rows to train on, uint8 [count, N]; those of a text overlap."""
+    rest: Tensor
+    """The rows that are held out."""
+
+    def batch(self, B: int, generator: torch.Generator) -> Batch:
+        """Draw B of the rows to train on, with replacement."""
+        return self._sequences(self.training[torch.randint(len(self.training), (B,), generator=generator)])
+
+    def held_out(self, count: int) -> Batch:
+        """Return rows spread evenly over those that are held out."""
+        return self._sequences(self.rest[evenly_among(count, len(self.rest))])
+
+    def _sequences(self, row_BN: Tensor) -> Batch:
+        targets = row_BN.long()
+        tokens = torch.nn.functional.pad(targets[:, :-1], (1, 0), value=self.alphabet.start)
+        return Batch(tokens, targets, torch.ones_like(targets, dtype=torch.bool))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnbench.training.tasks.task_data import Alphabet, Batch, Chance, TaskData, evenly_among
+from attnbench.training.tasks.task_data import Alphabet, Chance, Continued
 
 # installed packages, and what some distributions of Python leave out
 _NOT_OURS = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
@@ -97,36 +97,19 @@ def _books(folder: Path, path: str) -> Corpus:
     return Corpus(f"{folder.resolve().name} ({digest.hexdigest()[:8]})", *parts)
 
 
-class Text(TaskData):
+class Text(Continued):
     """Windows of N bytes; each byte is to be said from those before it in its window, and the first one without any."""
 
     alphabet = Alphabet(257, start=START)
 
     def __init__(self, corpus: Corpus, N: int) -> None:
-        self.training, self.rest, self.N = corpus.training, corpus.rest, N
-        self.name = f"bytes of {corpus.name}"
-        for part, text in (("trained on", self.training), ("held out", self.rest)):
+        self.corpus, self.name = corpus, f"bytes of {corpus.name}"
+        for part, text in (("trained on", corpus.training), ("held out", corpus.rest)):
             if len(text) < N:
                 raise ValueError(f"{corpus.name}: what is {part} has {len(text):,} bytes; N={N} needs as many")
+        self.training, self.rest = (part.unfold(0, N, 1) for part in (corpus.training, corpus.rest))
 
     @cached_property
     def chance(self) -> Chance:
         """The entropy of the held-out bytes, taken independently: no guess that is always the same does better."""
-        return Chance.frequent(torch.bincount(self.rest, minlength=256))
-
-    def batch(self, B: int, generator: torch.Generator) -> Batch:
-        """Draw B windows from anywhere in the part that is trained on."""
-        return self._windows(self.training, torch.randint(len(self.training) - self.N + 1, (B,), generator=generator))
-
-    def held_out(self, count: int) -> Batch:
-        """Return windows spread evenly over the part that is held out."""
-        return self._windows(self.rest, evenly_among(count, len(self.rest) - self.N + 1))
-
-    def _windows(self, text: Tensor, begin_B: Tensor) -> Batch:
-        return continued(text[begin_B[:, None] + torch.arange(self.N)].long(), START)
-
-
-def continued(value_BN: Tensor, start: int) -> Batch:
-    """Return sequences whose every token is to be said from those before it."""
-    tokens = torch.nn.functional.pad(value_BN[:, :-1], (1, 0), value=start)
-    return Batch(tokens, value_BN, torch.ones_like(value_BN, dtype=torch.bool))
+        return Chance.frequent(torch.bincount(self.corpus.rest, minlength=256))

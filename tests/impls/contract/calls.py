@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnbench.api import Attention, Problem, laid_out
-from attnbench.workloads.decoding import cut, prefill, share, step
+from attnbench.workloads.decoding import decoded
 from attnbench.workloads.setting import unique
 from tests.impls.contract.subjects import Variant
 
@@ -102,13 +102,7 @@ class Call:
     def decoded(self, prompt: int, inputs: Inputs = (), choices: Tensor | None = None) -> Tensor:
         """All outputs, the first by `prefill`, the rest one by one."""
         inputs = mapped(inputs or self.inputs, torch.Tensor.detach)
-        N = inputs[-1].shape[2]
-        o, state = prefill(self.method, cut(inputs, prompt), N, share(choices, prompt))
-        outputs = [o]
-        for t in range(prompt, N):
-            o, state = step(self.method, cut(inputs, t + 1, start=t), state, share(choices, t + 1, start=t))
-            outputs.append(o)
-        return torch.cat(outputs, dim=2).detach()
+        return torch.cat([o for _, o in decoded(self.method, inputs, prompt, choices)], dim=2).detach()
 
 
 def evaluated(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attnbench.api import Problem, tensors_of
-from attnbench.workloads.decoding import cut, extend, prefill, repeated, step
+from attnbench.workloads.decoding import cut, repeated
 from tests.impls.contract.calls import Call, mapped, no_worse, same, turned
 from tests.impls.contract.method import STEP
 from tests.impls.contract.subjects import Variant, each
@@ -65,9 +65,9 @@ def test_tokens_that_are_attended_at_once_are_as_if_decoded_and_can_be_taken_bac
             right, wrong = (cut(x, prompt + 5, start=prompt) for x in (call.inputs, call.drawn(8)))
             # without an output
             state = call.method.state_after(*cut(call.inputs, prompt), capacity=N)
-            extend(call.method, wrong, state)
-            o, after = extend(call.method, right, state)
-            following, _ = step(call.method, cut(call.inputs, prompt + 6, start=prompt + 5), after)
+            call.method.extend(*wrong, state=state)
+            o, after = call.method.extend(*right, state=state)
+            following, _ = call.method.step(*cut(call.inputs, prompt + 6, start=prompt + 5), state=after)
             same([o, following], want[:, :, prompt : prompt + 6].split((5, 1), dim=2), call.off_by)
 
 
@@ -87,14 +87,14 @@ def test_a_step_moves_the_state_in_place_and_leaves_its_inputs(variant: Variant)
     call = call_of(variant)
     token = cut(call.inputs, 21, start=20)
     before = [x.clone() for x in token]
-    _, state = prefill(call.method, cut(call.inputs, 20), N)
+    _, state = call.method.prefill(*cut(call.inputs, 20), capacity=N)
     memory = [x.data_ptr() for x in tensors_of(state)]
-    once, after = step(call.method, token, state)
+    once, after = call.method.step(*token, state=state)
     assert [x.data_ptr() for x in tensors_of(after)] == memory
     assert all(torch.equal(x, y) for x, y in zip(token, before, strict=True))
     # at the end of a segment the memory moves on, and reflections move what is kept
     if variant.name.startswith(CACHES) and variant.params.get("segment") != 1 and variant.name != "softmax.path":
-        twice, again = step(call.method, token, state)
+        twice, again = call.method.step(*token, state=state)
         assert torch.equal(once, twice)
         assert (state.length, after.length, again.length) == (20, 21, 21)
 
@@ -106,12 +106,12 @@ def test_a_prompt_is_copied_and_the_state_of_one_sequence_stands_for_a_batch(var
     trains = variant.name.startswith(CACHES)
     prompt = mapped(cut(call.inputs, 20), lambda x: x.clone().requires_grad_(trains))
     token = cut(call.inputs, 21, start=20)
-    _, state = prefill(call.method, prompt, N)
+    _, state = call.method.prefill(*prompt, capacity=N)
     with torch.no_grad():
         for x in prompt:
             x.zero_()
-    many, _ = step(call.method, mapped(token, lambda x: x.expand(3, *x.shape[1:])), repeated(state, 3))
-    one, after = step(call.method, token, state)
+    many, _ = call.method.step(*mapped(token, lambda x: x.expand(3, *x.shape[1:])), state=repeated(state, 3))
+    one, after = call.method.step(*token, state=state)
     same([one], [call.exact()[0][:, :, 20:21]], call.off_by)
     same([many], [one.expand_as(many)], call.off_by)
     assert not (trains and any(x.requires_grad for x in tensors_of(after)))
@@ -120,39 +120,40 @@ def test_a_prompt_is_copied_and_the_state_of_one_sequence_stands_for_a_batch(var
 @pytest.mark.parametrize("variant", each(lambda variant: decodes(variant) and not variant.method.concatenates))
 def test_a_state_has_room_for_its_capacity_and_says_when_it_is_full(variant: Variant) -> None:
     call = call_of(variant)
-    o, empty = prefill(call.method, cut(call.inputs, 0), 5)
+    o, empty = call.method.prefill(*cut(call.inputs, 0), capacity=5)
     assert o.shape == (2, 4, 0, 8)
     assert o.dtype is call.inputs[-1].dtype
-    _, full = prefill(call.method, cut(call.inputs, 5), 5)
+    _, full = call.method.prefill(*cut(call.inputs, 5), capacity=5)
     assert call.method.state_bytes(full) == call.method.state_bytes(empty) > 0
-    _, larger = prefill(call.method, cut(call.inputs, 5), N)
+    _, larger = call.method.prefill(*cut(call.inputs, 5), capacity=N)
     if call.method.state_bytes(larger) == call.method.state_bytes(full) and not hasattr(full, "length"):
         return  # of one size whatever the length: never full
     refused = pytest.raises(ValueError, match="token 6 is beyond the capacity of 5")
     with refused:
-        step(call.method, cut(call.inputs, 6, start=5), full)
+        call.method.step(*cut(call.inputs, 6, start=5), state=full)
     with refused:
-        prefill(call.method, cut(call.inputs, 6), 5)
+        call.method.prefill(*cut(call.inputs, 6), capacity=5)
 
 
 @pytest.mark.parametrize("variant", each(lambda variant: decodes(variant) and variant.method.sums))
 def test_a_state_of_sums_is_of_one_size_exact_and_the_same_however_it_was_reached(variant: Variant) -> None:
     call = call_of(variant)
-    _, state = prefill(call.method, cut(call.inputs, 30), N)
+    _, state = call.method.prefill(*cut(call.inputs, 30), capacity=N)
     for t in range(30, N):
-        _, state = step(call.method, cut(call.inputs, t + 1, start=t), state)
-    _, whole = prefill(call.method, call.inputs, N)
+        _, state = call.method.step(*cut(call.inputs, t + 1, start=t), state=state)
+    _, whole = call.method.prefill(*call.inputs, capacity=N)
     for reached, at_once in zip(sums(state), sums(whole), strict=True):
         torch.testing.assert_close(reached, at_once, rtol=1e-10, atol=1e-10)
-    states = [prefill(call.method, cut(call.inputs, n), capacity)[1] for n in (0, 1, N) for capacity in (N, 100 * N)]
+    states = [call.method.prefill(*cut(call.inputs, n), capacity=capacity)[1] for n in (0, 1, N) for capacity in (N, 100 * N)]
     assert len({call.method.state_bytes(each) for each in states}) == 1
     for dtype, kept in (("bfloat16", torch.float32), ("float16", torch.float32), ("float64", torch.float64)):
         other = call_of(variant, dtype=dtype)
         # those of high powers of the numbers are in float64 always
-        assert {x.dtype for x in sums(prefill(other.method, cut(other.inputs, 5), N)[1])} <= {kept, torch.float64}
+        assert {x.dtype for x in sums(other.method.prefill(*cut(other.inputs, 5), capacity=N)[1])} <= {kept, torch.float64}
     if problem_of(variant, kv_heads=2) is not None:
         shared = call_of(variant, kv_heads=2)
-        assert 2 * shared.method.state_bytes(prefill(shared.method, shared.inputs, N)[1]) == call.method.state_bytes(whole)
+        _, half = shared.method.prefill(*shared.inputs, capacity=N)
+        assert 2 * shared.method.state_bytes(half) == call.method.state_bytes(whole)
 
 
 def sums(state: Any) -> list[Tensor]:

@@ -111,8 +111,3 @@ def test_chance_of_unequal_answers_is_their_entropy_and_an_answer_that_never_com
     chance = Chance.frequent(torch.tensor([3, 1, 0]))
     assert chance.loss == pytest.approx(-0.75 * math.log(0.75) - 0.25 * math.log(0.25))
     assert chance.accuracy == 0.75
-
-
-def test_an_answer_that_is_not_judged_is_nothing_to_learn_from() -> None:
-    batch = Batch.judge(torch.ones(1, 3).long(), torch.tensor([[4, 5, 6]]), torch.tensor([[False, True, False]]))
-    assert batch.targets.tolist() == [[0, 5, 0]]

@@ -47,16 +47,16 @@ def test_chance_is_what_the_frequencies_of_the_held_out_bytes_come_to(tmp_path: 
     text = Text(read_corpus(str(tmp_path / "two")), 4)
     log_shares = torch.full((256,), -math.inf)
     log_shares[ord("a")], log_shares[ord("b")] = math.log(0.75), math.log(0.25)
-    loss = torch.nn.functional.nll_loss(log_shares.expand(100, 256), text.rest.long())
+    loss = torch.nn.functional.nll_loss(log_shares.expand(100, 256), text.corpus.rest.long())
     assert text.chance.loss == pytest.approx(float(loss))
     assert text.chance.accuracy == 0.75
 
 
 def test_pythons_sources_are_megabytes_of_python_on_which_a_unigram_model_reaches_chance() -> None:
     text = Text(python_sources(), 256)
-    assert len(text.training) > 3_000_000
+    assert len(text.corpus.training) > 3_000_000
     assert text.name.startswith("bytes of the sources of Python 3.")
-    shares = torch.bincount(text.training, minlength=256).double() + 1
+    shares = torch.bincount(text.corpus.training, minlength=256).double() + 1
     log_shares = (shares / shares.sum()).log()
     targets = text.held_out(500).targets
     assert float(-log_shares[targets].mean()) == pytest.approx(text.chance.loss, rel=0.05)
