@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -119,13 +118,12 @@ def packed(method: type[Attention]) -> type[Attention]:
 
         def reference(self, *inputs: Tensor) -> Tensor:
             """Compute the definition of each document by itself."""
-            define = super().reference
-            return torch.cat([define(*part) for part in _documents(inputs, self.problem.documents, 2)], 2)
+            return Attention.attend_documents(self, super().reference, inputs, self.problem.documents)
 
         def rows(self, head: int, at: Tensor, *inputs: Tensor) -> Tensor:
             """Compute the rows `at`, each by the document that it is in."""
             found, start = [], 0
-            for part in _documents(inputs, self.problem.documents, 0):
+            for part in zip(*(x.split(self.problem.documents) for x in inputs), strict=True):
                 own = at[(at >= start) & (at < start + len(part[0]))] - start
                 found += [super().rows(head, own, *part)] if len(own) else []
                 start += len(part[0])
@@ -133,8 +131,7 @@ def packed(method: type[Attention]) -> type[Attention]:
 
         def exact(self, *inputs: Tensor) -> Tensor:
             """Attend by softmax within each document."""
-            exact = super().exact
-            return torch.cat([exact(*part) for part in _documents(inputs, self.problem.documents, 2)], 2)
+            return Attention.attend_documents(self, super().exact, inputs, self.problem.documents)
 
     return _named_as(method, Packed)
 
@@ -144,12 +141,6 @@ def _sum(costs: list[Cost | None]) -> Cost | None:
     if any(cost is None for cost in costs):
         return None
     return Cost(**{name: sum(getattr(cost, name) for cost in costs) for name in Cost.model_fields})
-
-
-def _documents(inputs: tuple[Tensor, ...], lengths: tuple[int, ...], dim: int) -> Iterator[tuple[Tensor, ...]]:
-    """Cut the inputs at the borders between documents."""
-    for start, stop in pairwise(accumulate(lengths, initial=0)):
-        yield tuple(x.narrow(dim, start, stop - start) for x in inputs)
 
 
 def _named_as(method: type[Attention], form: type[Attention]) -> type[Attention]:

@@ -1,7 +1,8 @@
 """Memory counters, and the first of them: peak resident memory over one call, by the kernel's own high-water mark."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,20 +48,32 @@ def _field(name: str) -> int:
 
 
 def _sampled(call: Callable[[], object], reason: str) -> Reading:
-    process, done = psutil.Process(), threading.Event()
+    process = psutil.Process()
     before = peak = process.memory_info().rss
 
-    def watch() -> None:
+    def look() -> None:
         nonlocal peak
-        while not done.wait(0.002):
-            peak = max(peak, process.memory_info().rss)
+        peak = max(peak, process.memory_info().rss)
+
+    with looking(look, 0.002):
+        call()
+    return Reading(peak - before, "resident memory sampled by psutil", reason, flag="sampled")
+
+
+@contextmanager
+def looking(look: Callable[[], object], period: float) -> Iterator[None]:
+    """Look again and again in a thread while a block runs, and once more at its end, before anything is freed."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(period):
+            look()
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
-        call()
+        yield
     finally:
         done.set()
         thread.join()
-    peak = max(peak, process.memory_info().rss)
-    return Reading(peak - before, "resident memory sampled by psutil", reason, flag="sampled")
+        look()

@@ -4,15 +4,13 @@ Devices are matched to torch's by UUID, never by index: CUDA_VISIBLE_DEVICES ren
 """
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from attnbench.measure.environment import Facts
-from attnbench.measure.host_memory import Reading
+from attnbench.measure.host_memory import Reading, looking
 
 _PERIOD = 0.005
 _RUNNING = "nvmlDeviceGetComputeRunningProcesses"
@@ -137,75 +135,44 @@ def state_flags(states: list[Facts]) -> tuple[str, ...]:
     return tuple(name for name, holds in found.items() if holds)
 
 
-@dataclass
-class NvmlSampler:
-    """Samples the memory of this process and of the whole device in a thread, which disturbs timing.
+@contextmanager
+def sampled(nvml: Any, device: Any) -> Iterator[dict[str, Reading]]:  # noqa: ANN401
+    """Sample the memory of this process and of the whole device in a thread, which disturbs timing.
 
-    Raises NvmlUnavailableError on opening; if a device is lost later, the readings say so.
+    The counters, by name, are there once the block is closed; if the device is lost meanwhile, they say so.
     """
 
-    nvml: Any
-    device: Any
-    base_process: int | None = field(init=False)
-    base_device: int = field(init=False)
-    peak_process: int | None = field(init=False)
-    peak_device: int = field(init=False)
-    lost: str | None = field(init=False, default=None)
+    def used() -> int:
+        return int(nvml.nvmlDeviceGetMemoryInfo(device).used)
 
-    def __enter__(self) -> Self:
-        self.base_process = self.peak_process = process_bytes(self.nvml, self.device)
-        self.base_device = self.peak_device = self._used()
-        self._done = threading.Event()
+    base_process = peak_process = process_bytes(nvml, device)
+    base_device = peak_device = used()
+    lost, readings = "", dict[str, Reading]()
 
-        def watch() -> None:
-            while not self._done.wait(_PERIOD):
-                self._sample()
-
-        self._thread = threading.Thread(target=watch, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-        self._sample()  # once more, before anything is freed
-
-    def _used(self) -> int:
+    def look() -> None:
+        nonlocal peak_process, peak_device, lost
         try:
-            return int(self.nvml.nvmlDeviceGetMemoryInfo(self.device).used)
-        except self.nvml.NVMLError as error:
-            raise NvmlUnavailableError(f"NVML: {error}") from error
+            peak_device = max(peak_device, used())
+        except nvml.NVMLError as error:
+            lost = f"NVML: {error}"
+        if (own := process_bytes(nvml, device)) is not None:
+            peak_process = max(peak_process or 0, own)
 
-    def _sample(self) -> None:
-        try:
-            self.peak_device = max(self.peak_device, self._used())
-        except NvmlUnavailableError as error:
-            self.lost = str(error)
-        own = process_bytes(self.nvml, self.device)
-        if own is not None:
-            self.peak_process = max(self.peak_process or 0, own)
-
-    def readings(self) -> dict[str, Reading]:
-        """Return the counters by name, after the block has closed."""
-        if self.lost:
-            return unavailable(self.lost)
-        # the whole device includes other processes: this is used, and flagged, only where ours cannot be seen
-        delta = Reading(
-            self.peak_device - self.base_device,
-            "NVML, whole device, less the baseline",
-            "sees other processes too",
-            flag=None if self.peak_process else "device_delta",
-        )
-        return {
-            "nvml_process_peak": _own(self.peak_process, "NVML, own process, sampled every 5 ms"),
-            "nvml_process_base": _own(self.base_process, "NVML, own process, before the call"),
-            "nvml_device_delta": delta,
-        }
-
-
-def _own(found: int | None, source: str) -> Reading:
+    with looking(look, _PERIOD):
+        yield readings
+    if lost:
+        readings |= unavailable(lost)
+        return
     hidden = "NVML does not show this process' memory (container, WSL or MIG)"
-    return Reading(found, source, None if found else hidden)
+    for name, found, when in (("peak", peak_process, "sampled every 5 ms"), ("base", base_process, "before the call")):
+        readings[f"nvml_process_{name}"] = Reading(found, f"NVML, own process, {when}", None if found else hidden)
+    # the whole device includes other processes: this is used, and flagged, only where ours cannot be seen
+    readings["nvml_device_delta"] = Reading(
+        peak_device - base_device,
+        "NVML, whole device, less the baseline",
+        "sees other processes too",
+        flag=None if peak_process else "device_delta",
+    )
 
 
 def unavailable(reason: str) -> dict[str, Reading]:

@@ -89,10 +89,9 @@ class RayStation:
     def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
         """Return the answer to an errand that is done there, and the seconds that its process lived."""
         try:
-            asked = self.actor.ask.remote(errand.model_dump_json(), timeout)
-            answer, seconds = self.ray.get(asked, timeout=2 * timeout + _READY)
-        except (self.ray.exceptions.RayError, TimeoutError) as error:
-            return Failed(status=Status.CRASHED, reason=f"{self.host} does not answer: {_first(error)}"), 0.0
+            answer, seconds = self._told("ask", errand.model_dump_json(), timeout, within=2 * timeout + _READY)
+        except RayError as error:
+            return Failed(status=Status.CRASHED, reason=str(error)), 0.0
         return ANSWER.validate_json(answer), seconds
 
     def held(self, _: Surroundings) -> AbstractContextManager[None]:
@@ -101,19 +100,19 @@ class RayStation:
 
     def environment(self) -> Facts:
         """Return what numbers depend on there. Raises RayError."""
-        try:
-            facts: Facts = self.ray.get(self.actor.environment.remote(), timeout=_READY)
-        except (self.ray.exceptions.RayError, TimeoutError) as error:
-            raise RayError(f"{self.host} does not answer: {_first(error)}") from None
+        facts: Facts = self._told("environment")
         return facts
 
     def place(self, info: RunInfo, _: Path | None = None) -> "RayPlace":
         """Return the place for the jobs of a run; its trainings keep no checkpoints, for nodes share no folder."""
+        return RayPlace(info, self.actor, self.host, self._told("begin", info.model_dump_json()), self.ray)
+
+    def _told(self, method: str, *arguments: object, within: float = _READY) -> Any:  # noqa: ANN401 - whatever it gives
+        """Return what a method of the actor gives. Raises RayError where it does not come within so many seconds."""
         try:
-            device = self.ray.get(self.actor.begin.remote(info.model_dump_json()), timeout=_READY)
+            return self.ray.get(getattr(self.actor, method).remote(*arguments), timeout=within)
         except (self.ray.exceptions.RayError, TimeoutError) as error:
             raise RayError(f"{self.host} does not answer: {_first(error)}") from None
-        return RayPlace(info, self.actor, self.host, device, self.ray)
 
 
 @dataclass

@@ -51,8 +51,7 @@ class CellJobs:
         """Give the main pass of one replicate, after the checks and the search for a batch that it needs."""
         reason = self.refusals.get(cell.key) or self._over_budget(cell)
         if reason is None:
-            yield from self.checks(cell, server)
-            reason = self.ledger.hopeless(cell, self.as_checked(cell))
+            reason = yield from self.checks(cell, server)
         if reason is not None or cell.batch is not Batch.LARGEST:
             yield from self.tries(self.job(cell, main_pass(cell), replicate), server, reason)
             return
@@ -61,19 +60,18 @@ class CellJobs:
             yield from self.fit(cell, server)
             yield from self.tries(self.job(cell, main_pass(cell), replicate), server, self.ledger.misfit(cell))
 
-    def checks(self, cell: Cell, server: Server) -> Schedule:
-        """Give the checks of its method that have not been made yet, until one fails."""
-        description, known = self.run_info.methods.get(cell.method), self.as_checked(cell)
+    def checks(self, cell: Cell, server: Server) -> Generator[Step, Record, Failed | None]:
+        """Give the checks of its method that are still to be made, until one fails; return why the cell need not be started."""
+        description, smalls = self.run_info.methods.get(cell.method), self.check_cells.get(cell.key, ())
+        # the heads are those of its checks: a whole model repeats keys and values for a method without groups
+        first, *_ = (*smalls, cell)
+        known = cell.reshaped(kv_heads=cell.problem.H) if first.problem.kv_heads == first.problem.H else cell
         tuned_at = known if description is not None and description.tunes else None
-        for small in self.check_cells.get(cell.key, ()):
+        for small in smalls:
             if not self.ledger.checked(small) and self.ledger.rejected(known) is None:
                 job = self.job(small, Pass.CHECK, 0).model_copy(update={"tuned_at": tuned_at})
                 yield from self.tries(job, server)
-
-    def as_checked(self, cell: Cell) -> Cell:
-        """Return the cell as its checks have it: a whole model repeats keys and values for a method without groups."""
-        first, *_ = (*self.check_cells.get(cell.key, ()), cell)
-        return cell.reshaped(kv_heads=cell.problem.H) if first.problem.kv_heads == first.problem.H else cell
+        return self.ledger.hopeless(cell, known)
 
     def fit(self, cell: Cell, server: Server) -> Schedule:
         """Search for the largest batch that fits, with each trial in a process of its own."""

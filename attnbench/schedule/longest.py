@@ -52,8 +52,7 @@ def searches(jobs: CellJobs, most: int, on_end: Callable[[Cell], object] = id) -
 def _search(jobs: CellJobs, cell: Cell, most: int) -> Schedule:
     server, reason = Server((0,)), jobs.refusals.get(cell.key)
     if reason is None:
-        yield from jobs.checks(cell, server)
-        reason = jobs.ledger.hopeless(cell, jobs.as_checked(cell))
+        reason = yield from jobs.checks(cell, server)
     if reason is None and cell.batch is Batch.LARGEST:
         yield from jobs.fit(cell, server)
         reason = jobs.ledger.misfit(cell)

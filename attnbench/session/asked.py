@@ -199,7 +199,7 @@ def check_methods(loaded: Loaded | None, scouted: Scouted, *others: Scouted) -> 
     for it is what was asked for. What is a method in one of several commits has been lost, and is no mistake of a name.
     """
     failures = {name: failed for name, failed in scouted.failures.items() if all(name in each.failures for each in others)}
-    own = {method.name for _, method in _methods(loaded.suite)} if loaded else set()
+    own = loaded.suite.names if loaded else ()
     if added := [f"{name}: {failed.reason}" for name, failed in failures.items() if ":" in name and name not in own]:
         raise UsageError("\n".join(added))
     if loaded is None:
@@ -239,7 +239,7 @@ def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:
     Raises ArgumentError for a name that is neither in the suite nor installed, and no address.
     """
     names = tuple(dict.fromkeys(name.partition("(")[0].strip() for name in wanted))
-    own = {method.name for _, method in _methods(suite)}
+    own = suite.names
     known = [*own, *(name for name in registry.catalogue() if name not in own)]
     for name in names:
         if name not in own and not is_method(name):

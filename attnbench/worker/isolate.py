@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from attnbench.schema.errand import ANSWER, Answer, Errand, Job, Pass
 from attnbench.schema.errors import AttnbenchError
@@ -71,7 +71,6 @@ class Isolation:
     _fell_back: bool = field(default=False, init=False, repr=False)
     _server: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _socket: socket.socket | None = field(default=None, repr=False)
-    _replies: IO[bytes] | None = field(default=None, repr=False)
 
     def __enter__(self) -> Self:
         return self
@@ -118,8 +117,6 @@ class Isolation:
         """End the server and all that it started."""
         if self._socket is not None:
             self._socket.close()
-        if self._replies is not None:
-            self._replies.close()
         if self._server is not None:
             self._server.terminate()
             try:
@@ -127,7 +124,7 @@ class Isolation:
             except subprocess.TimeoutExpired:
                 self._server.kill()
                 self._server.wait()
-        self._server = self._socket = self._replies = None
+        self._server = self._socket = None
 
     def _request(self, request: dict[str, Any]) -> Ending:
         if self._server is not None and not self._is_cut:
@@ -200,7 +197,7 @@ class Isolation:
                 env=environment,
             )
         ours.settimeout(_START_TIMEOUT)
-        self._socket, self._replies = ours, ours.makefile("rb")
+        self._socket = ours
         try:
             self._reply()
         except ServerError:
@@ -221,9 +218,10 @@ class Isolation:
         return _EndedError(f"the worker's server was ended by {_signal_name(-code or signal.SIGTERM)}")
 
     def _reply(self) -> dict[str, Any]:
-        assert self._replies is not None
+        assert self._socket is not None
         try:
-            line = self._replies.readline()
+            with self._socket.makefile("rb") as replies:
+                line = replies.readline()
         except TimeoutError as error:
             raise ServerError("the worker's server does not answer") from error
         except OSError as error:

@@ -30,6 +30,11 @@ _OUT_OF_DEVICE_MEMORY = re.compile(
     r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"
 )
 """Messages of memory that was not asked of torch's allocator: a library's workspace, a kernel's stack, a module's code."""
+_OWN = {
+    **{"MissingPackageError": Status.MISSING, "UnknownMethodError": Status.ERROR, "OverBudgetError": Status.BUDGET},
+    **{"UnsupportedError": Status.UNSUPPORTED, "NoDeviceError": Status.UNSUPPORTED},
+}
+"""What this project's own errors stand for; their messages say all."""
 
 
 def serve(errand: Path, out: Path, marking: int) -> None:
@@ -145,15 +150,7 @@ def _classify(error: BaseException, text: str) -> tuple[Status, str]:
     full = "[enforce fail at alloc_cpu", "std::bad_alloc"
     if isinstance(error, MemoryError) or text.startswith(full) or first == "[enforce fail a" or "DefaultCPUAllocator" in first:
         return Status.OOM_HOST, f"memory limit of this cell reached: {first}"
-    if name == "MissingPackageError":
-        return Status.MISSING, first
-    if name == "UnknownMethodError":
-        return Status.ERROR, first
-    if name in {"UnsupportedError", "NoDeviceError"}:
-        return Status.UNSUPPORTED, first
-    if name == "OverBudgetError":
-        return Status.BUDGET, first
-    return Status.ERROR, f"{name}: {first}"
+    return (_OWN[name], first) if name in _OWN else (Status.ERROR, f"{name}: {first}")
 
 
 if __name__ == "__main__":

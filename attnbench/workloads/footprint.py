@@ -100,10 +100,10 @@ def on_cuda(setting: Setting) -> Readings:
             handle = nvml.handle(library, str(torch.cuda.get_device_properties(device).uuid))
             # blocks that torch's allocator keeps from earlier calls would hide what this one takes
             torch.cuda.empty_cache()
-            with nvml.NvmlSampler(library, handle) as sampler:
+            with nvml.sampled(library, handle) as found:
                 call()
                 torch.cuda.synchronize(device)
-            readings |= sampler.readings()
+            readings |= found
     except nvml.NvmlUnavailableError as error:
         readings |= nvml.unavailable(str(error))
     return {

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnbench.measure import nvml as module
-from attnbench.measure.nvml import NvmlSampler, NvmlUnavailableError, device_state, other_processes, state_flags
+from attnbench.measure.nvml import NvmlUnavailableError, device_state, other_processes, sampled, state_flags
 from tests.measure.conftest import NVMLError
 
 OWN, OTHER = os.getpid(), 1
@@ -87,15 +87,15 @@ def test_the_peak_is_the_highest_of_all_samples_and_the_base_the_first(nvml: Any
 
     nvml.nvmlDeviceGetMemoryInfo = info
     nvml.processes = [(OWN, 500)]
-    with NvmlSampler(nvml, "device") as sampler:
+    with sampled(nvml, "device") as readings:
         nvml.processes, nvml.used = [(OWN, 8500)], 9000
         assert seen.wait(10)
         seen.clear()
         assert seen.wait(10)  # a whole sample has ended since, that of the process included
         nvml.used, nvml.processes = 2000, [(OWN, 1500)]
-    found = {name: reading.bytes for name, reading in sampler.readings().items()}
+    found = {name: reading.bytes for name, reading in readings.items()}
     assert found == {"nvml_process_peak": 8500, "nvml_process_base": 500, "nvml_device_delta": 8000}
-    assert sampler.readings()["nvml_device_delta"].flag is None
+    assert readings["nvml_device_delta"].flag is None
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,8 @@ def test_a_hidden_process_has_no_number_but_a_reason_and_the_device_delta_is_fla
     # no sample falls into so short a call: what is alive at its end is seen all the same
     monkeypatch.setattr(module, "_PERIOD", 3600.0)
     nvml.processes = processes
-    with NvmlSampler(nvml, "device") as sampler:
+    with sampled(nvml, "device") as readings:
         nvml.used, nvml.processes = nvml.used + 700, appear
-    readings = sampler.readings()
     for name, known in (("nvml_process_peak", peak), ("nvml_process_base", None)):
         assert readings[name].bytes == known
         assert ("does not show this process" in (readings[name].reason or "")) is (known is None)
@@ -121,16 +120,16 @@ def test_a_hidden_process_has_no_number_but_a_reason_and_the_device_delta_is_fla
 
 def test_a_device_that_is_lost_before_the_call_is_unavailable_and_during_it_gives_no_numbers_but_the_reason(nvml: Any) -> None:
     nvml.processes = [(OWN, 500)]
-    with NvmlSampler(nvml, "device") as sampler:
+    with sampled(nvml, "device") as readings:
         nvml.nvmlDeviceGetMemoryInfo = nvml.refuses
-    assert sampler.readings() == module.unavailable("NVML: GPU is lost")
-    with pytest.raises(NvmlUnavailableError, match="GPU is lost"), NvmlSampler(nvml, "device"):
+    assert readings == module.unavailable("NVML: GPU is lost")
+    with pytest.raises(NvmlUnavailableError, match="GPU is lost"), module.session(nvml), sampled(nvml, "device"):
         pass
 
 
 def test_sampling_ends_with_the_call_also_when_it_raises(nvml: Any) -> None:
     threads = threading.active_count()
-    with pytest.raises(MemoryError, match="no more"), NvmlSampler(nvml, "device"):
+    with pytest.raises(MemoryError, match="no more"), sampled(nvml, "device"):
         raise MemoryError("no more")
     assert threading.active_count() == threads
 
@@ -224,10 +223,10 @@ def test_a_known_gibibyte_on_a_gpu_is_seen_within_ten_percent() -> None:
     torch.cuda.empty_cache()
     with module.session() as real:
         device = module.handle(real, str(torch.cuda.get_device_properties("cuda:0").uuid))
-        with NvmlSampler(real, device) as sampler:
+        with sampled(real, device) as found:
             held = torch.ones(2**28, device="cuda:0")
             torch.cuda.synchronize("cuda:0")
-        readings = {name: reading.bytes for name, reading in sampler.readings().items()}
+        readings = {name: reading.bytes for name, reading in found.items()}
     assert held.nbytes == 2**30
     peak, base = readings["nvml_process_peak"], readings["nvml_process_base"]
     grown = readings["nvml_device_delta"] if peak is None or base is None else peak - base

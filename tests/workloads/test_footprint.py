@@ -7,10 +7,11 @@ from unittest.mock import Mock
 import pytest
 import torch
 
+from attnbench.measure import nvml as module
 from attnbench.measure.clock import WallClock
 from attnbench.measure.host_memory import Reading
 from attnbench.measure.loop import OverBudgetError
-from attnbench.measure.nvml import NvmlSampler, NvmlUnavailableError
+from attnbench.measure.nvml import NvmlUnavailableError
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import FIT_SHARE, Job, Limits, Pass
 from attnbench.schema.outcome import STATE_SOURCE, Counter, Measured, Status
@@ -137,14 +138,14 @@ def test_nvml_looks_when_torch_has_given_back_what_it_keeps(
 ) -> None:
     """Blocks of the calls before would take in all that this one needs, and nothing would grow."""
     order: list[str] = []
-    opened = NvmlSampler.__enter__
+    opened = module.sampled
 
-    def looks(sampler: NvmlSampler) -> NvmlSampler:
+    def looks(*device: object) -> object:
         order.append("looks")
-        return opened(sampler)
+        return opened(*device)
 
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: order.append("given back"))
-    monkeypatch.setattr(NvmlSampler, "__enter__", looks)
+    monkeypatch.setattr(module, "sampled", looks)
     on_cuda(on_gpu)
     assert order[-2:] == ["given back", "looks"]
 
