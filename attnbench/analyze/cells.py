@@ -248,12 +248,9 @@ def memory_of(finals: Iterable[Digest]) -> Memory:
     if not measured:
         reason = f"{failures[0].status.value}: {failures[0].reason}" if failures else Memory().reason
         return Memory(reason=reason)
-    readings: dict[str, list[Counter]] = {}
-    for final in measured:
-        for name, counter in final.memory.items():
-            readings.setdefault(name, []).append(counter)
+    readings = _by_name(dict(enumerate(final.memory for final in measured)))
     flags = tuple(dict.fromkeys(flag for final in measured for flag in final.flags))
-    return Memory({name: _median(counters) for name, counters in readings.items()}, "", flags, len(measured))
+    return Memory({name: _median([*found.values()]) for name, found in readings.items()}, "", flags, len(measured))
 
 
 def _median(counters: Sequence[Counter]) -> Counter:

@@ -70,22 +70,20 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms under which pairs are judged."""
+    """What pairs are judged by, and how strictly."""
 
+    quantity: Quantity
+    """The figure, as the new side reads it."""
+    before: Quantity
+    """The same as the old side reads it: formulas of cost may have changed between the two."""
+    counter: MainCounter | None = None
+    """That of a memory which is judged beside the figure."""
     margin: float = MARGIN
     level: float = LEVEL
     paired: bool = False
     """Whether replicates of one number were measured side by side."""
     of_methods: bool = False
     """Whether the sides are methods of one run, the baseline being the old one: then no number was there before."""
-
-
-@dataclass(frozen=True)
-class Figures:
-    """One figure as each side reads it: formulas of cost may have changed between the two."""
-
-    old: Quantity
-    new: Quantity
 
 
 def same_cells(old: Iterable[CellSummary], new: Iterable[CellSummary]) -> list[Pair]:
@@ -95,24 +93,19 @@ def same_cells(old: Iterable[CellSummary], new: Iterable[CellSummary]) -> list[P
     return pairs + [Pair(summary, None) for summary in known.values()]
 
 
-def compare(pairs: Sequence[Pair], terms: Terms, figures: Figures, counter: MainCounter | None = None) -> list[Comparison]:
-    """Return one comparison a pair, in order; false discoveries are controlled over all of them together.
-
-    The counter is that of a memory which is judged beside the figure.
-    """
-    found = [_compared(pair, terms, figures) for pair in pairs]
+def compare(pairs: Sequence[Pair], terms: Terms) -> list[Comparison]:
+    """Return one comparison a pair, in order; false discoveries are controlled over all of them together."""
+    found = [_compared(pair, terms) for pair in pairs]
     # what needs no statistics has its verdict already
-    open_ = [i for i, each in enumerate(found) if each.ratio is not None and figures.new.is_replicated]
+    open_ = [i for i, each in enumerate(found) if each.ratio is not None and terms.quantity.is_replicated]
     verdicts = judge([known for i in open_ if (known := found[i].ratio)], terms.margin, terms.level)
-    turned = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER} if figures.new.more_is_better else {}
+    turned = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER} if terms.quantity.more_is_better else {}
     for i, verdict in zip(open_, verdicts, strict=True):
         found[i] = replace(found[i], verdict=turned.get(verdict, verdict))
-    if counter is None:
-        return found
-    return [replace(each, memory=_memory(each.pair, terms, counter)) if each.ratio else each for each in found]
+    return [replace(each, memory=_memory(each.pair, terms)) if each.ratio else each for each in found]
 
 
-def _compared(pair: Pair, terms: Terms, figures: Figures) -> Comparison:
+def _compared(pair: Pair, terms: Terms) -> Comparison:
     """Return the ratio of a pair, or why there is none; the verdict is final only where it needs no statistics."""
     old, new = pair.old, pair.new
     if old is None or new is None:
@@ -120,7 +113,7 @@ def _compared(pair: Pair, terms: Terms, figures: Figures) -> Comparison:
         return Comparison(pair, Verdict.ABSENT, reason="no baseline has a number here" if terms.of_methods else absent)
     if not (old.ok and new.ok):
         return _without_number(pair, old, new, of_methods=terms.of_methods)
-    quantity, ours, theirs = figures.new, figures.new.values(new), figures.old.values(old)
+    quantity, ours, theirs = terms.quantity, terms.quantity.values(new), terms.before.values(old)
     if not ours or not theirs:
         return Comparison(pair, Verdict.ABSENT, reason=f"no {quantity.title} was recorded")
     if min(*ours.values(), *theirs.values()) <= 0:
@@ -154,9 +147,9 @@ def _words(summary: CellSummary) -> str:
     return f"{summary.status}: {summary.reason}" if summary.reason else summary.status
 
 
-def _memory(pair: Pair, terms: Terms, counter: MainCounter) -> MemoryChange | None:
+def _memory(pair: Pair, terms: Terms) -> MemoryChange | None:
     """Compare memory by the one counter that both sides were read by."""
-    old, new = (counter.per_sample(side) if side else None for side in (pair.old, pair.new))
+    old, new = (terms.counter.per_sample(side) if terms.counter and side else None for side in (pair.old, pair.new))
     return MemoryChange(old, new, _by_size(old, new, Unit.BYTES, terms.margin)) if old and new else None
 
 

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attnbench.analyze.statistics import outliers
@@ -31,8 +31,6 @@ MORE = {
 _IMAGES = (outcome.DRAWN, outcome.COMPLETED, outcome.GIVEN)
 WHOLE = {Pass.TRAIN: (*outcome.CURVE, outcome.CURVE_ACCURACY, outcome.CURVE_ERROR_RATE, *_IMAGES)}
 """Series that mean something by their order, and are kept as they are."""
-_NOTHING: Mapping[str, Scalar | None] = {}
-_NO_SERIES: Mapping[str, tuple[float, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +66,22 @@ def digest(record: Record, *, facts: bool = True) -> Digest:
     """Boil down; the facts of a replicate are left out where they are not wanted."""
     job, found = record.job, record.outcome
     if isinstance(found, Failed):
-        return Digest(job.attempt, found, "", {}, 0, 0, (), {}, _NOTHING, _NO_SERIES)
+        return Digest(job.attempt, found, "", {}, 0, 0, (), {}, {}, {})
     main, there = main_pass(job.cell), found.samples
-    wanted: tuple[str, ...] = ()
-    series = _NO_SERIES
+    wanted: list[str] = []
+    series: dict[str, tuple[float, ...]] = {}
     if job.phase is main:
-        more = [name for name in MORE.get(main, ()) if name in there and name not in METRICS[main]]
-        wanted = (*METRICS[main], *more)
-        if whole := [name for name in WHOLE.get(main, ()) if name in there]:
-            series = {name: there[name].values for name in whole}
+        wanted = list(dict.fromkeys((*METRICS[main], *(name for name in MORE[main] if name in there))))
+        series = {name: there[name].values for name in WHOLE.get(main, ()) if name in there}
     useless = _why_useless(found, wanted)
     rising = {} if useless else {name: sorted(there[name].values) for name in wanted}
     middles = {name: (statistics.median if name == "time" else statistics.fmean)(values) for name, values in rising.items()}
     counted = rising[wanted[0]] if rising else []
-    kept = found.facts if facts else _NOTHING
+    kept = found.facts if facts else {}
     return Digest(job.attempt, None, useless, middles, len(counted), outliers(counted), found.flags, found.memory, kept, series)
 
 
-def _why_useless(found: Measured, wanted: tuple[str, ...]) -> str:
+def _why_useless(found: Measured, wanted: Sequence[str]) -> str:
     """Why the samples are not what the pass is for, or nothing."""
     for name in wanted:
         series = found.samples.get(name)

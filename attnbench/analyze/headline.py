@@ -39,7 +39,6 @@ class Reach:
     over: str
     led: tuple[int, ...]
     start: Crossing | None
-    replicates: int
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,7 @@ def statement(section: Section) -> Statement:
     if led is None:
         return Statement(quantity, contest.labels, few, best)
     start = next((each for each in found.crossings if each.gained and each.bracket[1] == led[0]), None)
-    reach = Reach(base, tuple(led), start, found.replicates)
-    return Statement(quantity, contest.labels, min(few, reach.replicates), best, reach)
+    return Statement(quantity, contest.labels, min(few, found.replicates), best, Reach(base, tuple(led), start))
 
 
 def _standing(contest: Contest, label: str, base: str, N: int) -> Standing:

@@ -1,8 +1,8 @@
 """The one memory counter that the tables and plots of a run show: two kinds of number are never mixed."""
 
-from collections import Counter as Tally
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import mode
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.schema.outcome import STATE_SOURCE, Counter
@@ -51,10 +51,10 @@ def main_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
         most = max(readings, key=lambda name: len(readings[name]))
         chosen = next((name for name in names if 2 * len(readings[name]) > len(cells)), most)
         if readings[chosen]:
-            reserves = (c.reason for s in cells if (c := s.memory.counters.get(names[0])) and c.reason)
-            why = most_frequent(reserves) or "it was not recorded"
+            reserves = [c.reason for s in cells if (c := s.memory.counters.get(names[0])) and c.reason]
+            why = mode(reserves or ["it was not recorded"])
             note = "" if chosen == names[0] else f"{names[0]} could not be used: {why}"
-            return MainCounter(chosen, most_frequent(c.source for c in readings[chosen]), note)
+            return MainCounter(chosen, mode(c.source for c in readings[chosen]), note)
     return None
 
 
@@ -66,7 +66,7 @@ def steady_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
     cells = [s for s in summaries if s.ok and s.memory.counters]
     for name in ("torch_allocated_peak", "torch_profiler_peak"):
         if found := _readings(cells, name, sure=True):
-            return MainCounter(name, most_frequent(c.source for c in found))
+            return MainCounter(name, mode(c.source for c in found))
     return None
 
 
@@ -74,8 +74,3 @@ def _readings(cells: Sequence[CellSummary], name: str, *, sure: bool) -> list[Co
     """Return what was read; with `sure`, only what was read without reserve."""
     counters = (s.memory.counters.get(name) for s in cells)
     return [c for c in counters if c is not None and c.bytes is not None and not (sure and c.reason)]
-
-
-def most_frequent(texts: Iterable[str]) -> str:
-    """Return the text that occurs most often; empty where there is none."""
-    return next((text for text, _ in Tally(texts).most_common(1)), "")

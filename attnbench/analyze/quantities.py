@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from statistics import mode
 from typing import Any
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.main_counter import STATE, MainCounter, main_counter, most_frequent
+from attnbench.analyze.main_counter import STATE, MainCounter, main_counter
+from attnbench.analyze.roofline import placed
 from attnbench.analyze.sections import grouped
 from attnbench.analyze.statistics import ENOUGH, Estimate, by_factors, by_sums
 from attnbench.schema import outcome
@@ -148,7 +150,7 @@ def quantities(summaries: Sequence[CellSummary], run: RunInfo | None = None) -> 
     # of every counter that was read, the source that most of its readings have: sources are never mixed
     read = (counter for summary in summaries for counter in summary.memory.counters.items())
     sources = grouped((name, counter.source) for name, counter in read if counter.bytes is not None)
-    usual = [MainCounter(name, most_frequent(found)) for name, found in sorted(sources.items())]
+    usual = [MainCounter(name, mode(found)) for name, found in sorted(sources.items())]
     shown = main_counter(summaries) or MainCounter(MEMORY, "")
     memory = _counter(MEMORY, "memory", shown, "needs less memory than")
     every = [*_TIMES, memory, *_of_work(run), *_SCORES, *(_counter(each.name, each.name, each) for each in usual)]
@@ -189,10 +191,8 @@ def _of_work(run: RunInfo | None) -> list[Quantity]:
         return lambda cell: of(costs[cell.cell.key]) / cell.cell.problem.B if cell.cell.key in costs else 0.0
 
     def floor(cell: CellSummary) -> float:
-        roof = run.on(cell.environment).surroundings.roof.get(cell.cell.ceiling) if run else None
-        if roof is None:
-            return 0.0
-        return per_sample(lambda cost: roof.floor(cost.executed_flops, cost.traffic_bytes))(cell)
+        at = placed(cell, run) if run else None
+        return at.floor_seconds / cell.B if at else 0.0
 
     def share_of_dense(cell: CellSummary) -> Values:
         cost = costs.get(cell.cell.key)

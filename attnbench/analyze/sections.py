@@ -90,18 +90,18 @@ def sections(summaries: Sequence[CellSummary], axes: Axes, devices: Mapping[str,
     cells of one are never put beside those of another.
     """
 
-    def place(summary: CellSummary) -> dict[str, str]:
-        """Name the device, where there are several; a cell that was not run yet stands with those of the first."""
-        return {"device": devices.get(summary.environment, next(iter(devices.values())))} if devices else {}
+    def in_words(summary: CellSummary) -> dict[str, str]:
+        """Say what makes a section; a cell that was not run yet stands with those of the first device."""
+        device = {"device": devices.get(summary.environment, next(iter(devices.values())))} if devices else {}
+        return conditions_in_words(summary.cell) | device
 
-    varying = varied(axes_in_words(s.cell) | place(s) | model_in_words(s.cell) for s in summaries)
+    varying = varied(map(in_words, summaries))
     gathered: dict[tuple[Workload, bool, str], list[CellSummary]] = {}
     for rule, members in _by_batch(summaries, axes):
         for summary in members:
             cell = summary.cell
             # where heads of k and v are grouped in some cells, those of the others are said too
-            about = axes_in_words(cell) | {"kv_heads": f"kv_heads={cell.problem.kv_heads}"} | place(summary)
-            about |= model_in_words(cell)
+            about = in_words(summary) | {"kv_heads": f"kv_heads={cell.problem.kv_heads}"}
             conditions = [cell.problem.dtype.value, *(text for name, text in about.items() if name in varying), rule]
             key = (cell.workload, cell.problem.causal, ", ".join(filter(None, conditions)))
             gathered.setdefault(key, []).append(summary)
@@ -129,10 +129,10 @@ def _by_batch(summaries: Sequence[CellSummary], axes: Axes) -> list[tuple[str, S
     return [("", summaries)]
 
 
-def axes_in_words(cell: Cell) -> dict[str, str]:
-    """Say in words what makes a section besides workload and mask."""
+def conditions_in_words(cell: Cell) -> dict[str, str]:
+    """Say by name what makes a section besides workload and mask: axes, and what describes the model around the attention."""
     p = cell.problem
-    return {
+    axes = {
         "H": f"H={p.H}",
         "D": f"D={p.D}",
         "M": "" if p.M == p.D else f"M={p.M}",
@@ -147,20 +147,16 @@ def axes_in_words(cell: Cell) -> dict[str, str]:
         "clock": f"{cell.clock.value} clock",
         "new_tokens": f"{cell.new_tokens} new tokens" if cell.workload is Workload.VERIFY else "",
     }
-
-
-def model_in_words(cell: Cell) -> dict[str, str]:
-    """Describe the model around the attention; nothing of a cell without one."""
+    plain: dict[str, str] = {}
     if model := cell.model:
         weights = f"weights {model.weights}" if model.weights else "random weights"
         plain = {"config": model.config, "weights": weights, "text": model.text}
-        return {name: plain.get(name, f"{name}={value}") for name, value in model.model_dump().items()}
-    training = cell.training
-    if training is None:
-        return {}
-    words = "gradient checkpointing" if training.recompute else "no gradient checkpointing"
-    plain = {"task": training.task.value, "data": training.data, "recompute": words}
-    return {name: plain.get(name, f"{name}={value}") for name, value in training.model_dump().items()}
+    elif training := cell.training:
+        words = "gradient checkpointing" if training.recompute else "no gradient checkpointing"
+        plain = {"task": training.task.value, "data": training.data, "recompute": words}
+    around = model or cell.training
+    described = around.model_dump() if around else {}
+    return axes | {name: plain.get(name, f"{name}={value}") for name, value in described.items()}
 
 
 def stops(series: Sequence[CellSummary]) -> dict[str, list[int]]:

@@ -193,7 +193,7 @@ def _step(track: Track, used: Integers, step: Step, quantity: Quantity) -> Turn:
 
 def _switch(track: Track, at: int) -> Turn:
     lost = bool(track.failures[at] >= 0)
-    status, reason = track.reasons[track.failures[at if lost else at - 1]]
+    status, reason = track.reasons[int(track.failures[at if lost else at - 1])]
     return Turn(
         verdict=Verdict.LOST if lost else Verdict.GAINED,
         last=int(track.runs[at - 1]),

@@ -30,7 +30,7 @@ from attnbench.session.progress import Progress, block_of
 from attnbench.session.reporter import Reporter
 from attnbench.session.scene import How, Measuring, Scene
 from attnbench.store.cache import known_noise_floor
-from attnbench.store.lock import FolderLock
+from attnbench.store.lock import locked
 from attnbench.store.run_folder import RunFolder
 
 _REPLICATES = 20
@@ -161,7 +161,7 @@ def _in_turns(
             changes = {"id": f"{info.id}-{name}", "started": info.started, "interleaved": info.id}
             own = scene.describe(scouted).model_copy(update=changes)
             folder = RunFolder.create(Path(how.results), own)
-            stack.enter_context(FolderLock(folder.lock))
+            stack.enter_context(locked(folder.lock))
             # nothing is called lost on one try
             ledger = Ledger(doubted=dict.fromkeys(Status, 2) | CHANCE)
             sides.append(_Side(folder, scouted.jobs(own, ledger), scene.place(own)))

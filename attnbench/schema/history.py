@@ -126,9 +126,9 @@ class Track:
     counters: Integers
     """For each point a number that stands for the memory counter of its run; -1 where there is none."""
     failures: Integers
-    """For each point how it failed, as a position in `reasons`; -1 where it is ok."""
-    reasons: tuple[tuple[str, str], ...] = ()
-    """The status and the reason of each kind of failure."""
+    """For each point how it failed, as a number in `reasons`; -1 where it is ok."""
+    reasons: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    """The status and the reason of each kind of failure in the history."""
 
     def __len__(self) -> int:
         return len(self.runs)

@@ -22,7 +22,7 @@ from attnbench.session.machine import disturbance, old_assembler
 from attnbench.session.progress import Progress
 from attnbench.session.reporter import Reporter
 from attnbench.session.scout import CellsOf, Scouted, environment_of, scout, surveyed
-from attnbench.store.lock import FolderLock
+from attnbench.store.lock import locked
 from attnbench.store.run_folder import RunFolder
 from attnbench.suite.expand import expand
 from attnbench.worker.portion import ALL, Portion
@@ -171,13 +171,13 @@ class Scene:
         Raises LockedError, StoreError.
         """
         with ExitStack() as held:
-            lock = held.enter_context(FolderLock(folder.lock))
-            parts = folder.parts() if folder.part is None else []
+            took_over = held.enter_context(locked(folder.lock))
+            parts = folder.parts()
             for part in parts:
-                held.enter_context(FolderLock(part.lock))
+                held.enter_context(locked(part.lock))
             records = [*(record for part in parts for record in part.read()), *folder.repair()]
-            if lock.took_over:
-                self.say(f"took over the lock of {lock.took_over}, which is gone")
+            if took_over:
+                self.say(f"took over the lock of {took_over}, which is gone")
             for line in folder.set_aside:
                 self.say(f"a record was set aside and {lost}: {line}")
             yield records

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from attnbench.schema.cell import Cell
-from attnbench.schema.history import Entry, Floats, Integers, Point, Summary, Track
+from attnbench.schema.history import Entry, Point, Summary, Track
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.store.cache import cache_folder
@@ -79,16 +79,14 @@ class Index:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Make what happens inside one transaction."""
-        self._base.execute("begin immediate")
-        try:
-            yield
-        except BaseException:
-            self._ids.clear()
-            if self._base.in_transaction:
-                self._base.execute("rollback")
-            raise
-        self._base.execute("commit")
+        """Make what happens inside one transaction, which is committed, or of an error taken back."""
+        with self._base:
+            self._base.execute("begin immediate")
+            try:
+                yield
+            except BaseException:
+                self._ids.clear()
+                raise
 
     def stamps(self) -> dict[str, str | None]:
         """Return by place the stamp that each run had when it was read; None where it could not be read."""
@@ -157,57 +155,42 @@ class Index:
 
     def tracks(self, wanted: Wanted, quantity: str) -> list[Track]:
         """Return the tracks of these cells with the numbers of one quantity; their runs are positions in `entries`."""
-        runs = np.array([number for number, _ in self._runs()], dtype=np.int64)
-        tracks = []
-        series = self._base.execute("select id, suite, machine, cell from series order by id").fetchall()
+        positions = {number: position for position, (number, _) in enumerate(self._runs())}
+        failures = self._base.execute("select id, status, reason from failures")
+        reasons = {number: (status, reason) for number, status, reason in failures}
         select = """select p.run, f.value, p.spread, p.counter, p.failure from points p left join figures f
             on f.quantity = (select id from quantities where name = ?) and f.series = p.series and f.run = p.run
             where p.series = ?"""
-        for number, suite, machine, text in series:
+        tracks = []
+        for number, suite, machine, text in self._base.execute("select id, suite, machine, cell from series order by id"):
             try:
                 cell = Cell.model_validate_json(text)
             except ValueError as error:
                 raise sqlite3.DatabaseError(f"a cell cannot be read: {error}") from error
-            if wanted(suite, cell):
-                rows = self._base.execute(select, (quantity, number)).fetchall()
-                # what is null becomes NaN
-                tracks.append(self._track(suite, machine, cell, runs, np.array(rows, dtype=np.float64).reshape(-1, 5)))
+            if not wanted(suite, cell):
+                continue
+            rows = self._base.execute(select, (quantity, number)).fetchall()
+            try:
+                rows.sort(key=lambda row: positions[row[0]])
+            except KeyError as error:
+                raise sqlite3.DatabaseError("points refer to runs that are not there") from error
+            # what is null becomes NaN
+            _, values, spread, counters, failed = np.array(rows, dtype=np.float64).reshape(-1, 5).T
+            track = Track(
+                suite=suite,
+                machine=machine,
+                cell=cell,
+                runs=np.array([positions[run] for run, *_ in rows], dtype=np.int64),
+                values=values,
+                spread=spread,
+                counters=np.nan_to_num(counters, nan=-1).astype(np.int64),
+                failures=np.nan_to_num(failed, nan=-1).astype(np.int64),
+                reasons=reasons,
+            )
+            if not reasons.keys() >= set(track.failures.tolist()) - {-1}:
+                raise sqlite3.DatabaseError("points refer to failures that are not there")
+            tracks.append(track)
         return [track for track in tracks if len(track)]
-
-    def _track(self, suite: str, machine: str, cell: Cell, runs: Integers, values: Floats) -> Track:
-        """Return the track of a cell from its rows: run, number, spread, counter, failure."""
-        # where each point's run stands in the list of runs
-        by_number = runs.argsort()
-        places = np.minimum(np.searchsorted(runs, values[:, 0], sorter=by_number), len(runs) - 1)
-        positions = by_number[places] if len(runs) else np.zeros(0, dtype=np.int64)
-        if len(positions) != len(values) or not np.array_equal(runs[positions], values[:, 0]):
-            raise sqlite3.DatabaseError("points refer to runs that are not there")
-        order = positions.argsort()
-        values = values[order]
-        failures, reasons = self._failures(values[:, 4])
-        return Track(
-            suite=suite,
-            machine=machine,
-            cell=cell,
-            runs=positions[order],
-            values=values[:, 1],
-            spread=values[:, 2],
-            counters=np.nan_to_num(values[:, 3], nan=-1).astype(np.int64),
-            failures=failures,
-            reasons=reasons,
-        )
-
-    def _failures(self, ids: Floats) -> tuple[Integers, tuple[tuple[str, str], ...]]:
-        """Return, for each id, the position of its failure among those that there are, or -1; and what these are."""
-        some = ~np.isnan(ids)
-        known, places = np.unique(ids[some], return_inverse=True)
-        positions = np.full(len(ids), -1, dtype=np.int64)
-        positions[some] = places
-        select = "select status, reason from failures where id = ?"
-        reasons = tuple(self._base.execute(select, (int(each),)).fetchone() for each in known)
-        if None in reasons:
-            raise sqlite3.DatabaseError("points refer to failures that are not there")
-        return positions, reasons
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ import fcntl
 import json
 import os
 import socket
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from attnbench.schema.errors import UsageError
 from attnbench.store.files import open_to_write
@@ -17,46 +18,33 @@ class LockedError(UsageError):
     """Another run writes to this folder; the message names its process and host."""
 
 
-@dataclass
-class FolderLock:
-    """A lock that is held within `with`; the kernel frees the lock of a process that dies.
+@contextmanager
+def locked(file: Path) -> Iterator[str | None]:
+    """Hold the lock of the folder in which `file` lies; the kernel frees the lock of a process that dies.
 
-    `took_over` names the process whose stale lock was found, if any.
+    Gives the name of the process whose stale lock was found, if any. Raises LockedError.
     """
-
-    file: Path
-    """Lies in the folder, and stays there empty."""
-    took_over: str | None = None
-    _file: IO[str] | None = field(default=None, repr=False)
-
-    def __enter__(self) -> Self:
+    try:
+        handle = os.fdopen(open_to_write(file, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", encoding="utf-8")
+    except OSError as error:
+        raise LockedError(f"{file.parent} cannot be locked ({error.strerror})") from None
+    with handle:
         try:
-            descriptor = open_to_write(self.file, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-            file = os.fdopen(descriptor, "a+", encoding="utf-8")
-        except OSError as error:
-            raise LockedError(f"{self.file.parent} cannot be locked ({error.strerror})") from None
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _holder(file)
-            file.close()
-            raise LockedError(f"{self.file.parent} is being written by {holder or 'another process'}") from None
+            raise LockedError(f"{file.parent} is being written by {_holder(handle) or 'another process'}") from None
         except OSError as error:
-            file.close()
-            raise LockedError(f"{self.file.parent} cannot be locked ({error.strerror}); use a local folder") from None
+            raise LockedError(f"{file.parent} cannot be locked ({error.strerror}); use a local folder") from None
         # read once the lock is ours: before that, the last holder may still be emptying the file
-        self.took_over = _holder(file)
-        file.truncate(0)
-        file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}))
-        file.flush()
-        self._file = file
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._file is not None
-        # emptied and not removed: otherwise two processes could lock two files of the same name
-        self._file.truncate(0)
-        self._file.close()
+        took_over = _holder(handle)
+        handle.truncate(0)
+        handle.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}))
+        handle.flush()
+        try:
+            yield took_over
+        finally:
+            # emptied and not removed: otherwise two processes could lock two files of the same name
+            handle.truncate(0)
 
 
 def _holder(file: IO[str]) -> str | None:

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from glob import glob
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,7 +42,7 @@ class StoreError(AttnbenchError):
 
 @dataclass
 class RunFolder:
-    """Records of one run on disk. Writers hold a FolderLock."""
+    """Records of one run on disk. Writers hold its lock."""
 
     path: Path
     part: int | None = None
@@ -69,11 +70,10 @@ class RunFolder:
         return folder
 
     def parts(self) -> list["RunFolder"]:
-        """Return the parts that there are, by rising number."""
-        try:
-            found = [_PART.fullmatch(name) for name in os.listdir(self.path)]  # noqa: PTH208 - only the names are wanted
-        except OSError:
-            return []
+        """Return the parts that there are, by rising number; a part has none."""
+        # not of pathlib, which raises for a folder that cannot be read
+        names = glob("run.*.json", root_dir=self.path) if self.part is None else []  # noqa: PTH207
+        found = map(_PART.fullmatch, names)
         return [RunFolder(self.path, number) for number in sorted(int(match[1]) for match in found if match)]
 
     @property
@@ -110,7 +110,7 @@ class RunFolder:
 
     def info(self) -> RunInfo:
         """Read run.json, and those of all parts. Raises StoreError."""
-        return joined(self.own(), [part.own() for part in self.parts()]) if self.part is None else self.own()
+        return joined(self.own(), [part.own() for part in self.parts()])
 
     def own(self) -> RunInfo:
         """Read run.json alone, or that of the part. Raises StoreError."""
@@ -155,7 +155,7 @@ class RunFolder:
 
         `refused` is told why a line is no record.
         """
-        for part in self.parts() if self.part is None else ():
+        for part in self.parts():
             yield from part.own_records(refused)
         yield from self.own_records(refused)
 
@@ -196,13 +196,11 @@ class RunFolder:
         """
         file = self._records()[0]
         try:
-            if (kept := self._stored()) not in {file, None}:
-                write_durably(file, b"".join(_lines(kept)))
+            kept = self._stored()
+            lines = [line.removesuffix(b"\n") for line in _lines(kept) if line.strip()] if kept else []
+            if kept and kept != file:
+                write_durably(file, b"".join(line + b"\n" for line in lines))
                 kept.unlink()
-            with open_to_read(file) as stored:
-                lines = [line for line in stored.read().split(b"\n") if line.strip()]
-        except FileNotFoundError:
-            lines = []
         except (OSError, EOFError, zlib.error) as error:
             raise StoreError(f"cannot read {file}: {_words(error)}") from error
         parsed = [(line, _try_parse(line)) for line in lines]

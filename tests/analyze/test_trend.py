@@ -32,7 +32,7 @@ def track(numbers: Sequence[float], runs: Sequence[int] | None = None, counters:
         spread=np.full(count, 0.01),
         counters=np.array(counters or [0] * count),
         failures=np.where(np.isnan(values), 0, -1),
-        reasons=(OOM,),
+        reasons={0: OOM},
     )
 
 

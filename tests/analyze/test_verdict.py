@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from attnbench.analyze.cells import OK, CellSummary
 from attnbench.analyze.compare import (
     Comparison,
     Exit,
-    Figures,
     Pair,
     Terms,
     compare,
@@ -151,8 +151,7 @@ def test_the_resolution_of_the_worst_cell_is_told_beside_that_of_the_one_in_the_
 
 STEADY = (1.0, 1.001, 0.999, 1.0005, 0.9995)
 KNOWN = quantities([])
-TIMES = Figures(KNOWN["time"], KNOWN["time"])
-PAIRED = Terms(margin=0.05, paired=True)
+PAIRED = Terms(KNOWN["time"], KNOWN["time"], paired=True)
 OOM = "no number (oom_host: no room)"
 
 
@@ -163,7 +162,7 @@ def slower(factor: float) -> list[float]:
 def test_cells_of_one_key_are_compared_and_the_others_are_told() -> None:
     old = [writer.summary(writer.cell(N=N), STEADY) for N in (64, 128)]
     new = [writer.summary(writer.cell(N=N), STEADY) for N in (128, 256)]
-    found = compare(same_cells(old, new), PAIRED, TIMES)
+    found = compare(same_cells(old, new), PAIRED)
     assert [(c.pair.any.cell.problem.N, c.verdict, c.reason, is_lost(c)) for c in found] == [
         (128, Verdict.SAME, "", False),
         (256, Verdict.ABSENT, "no such cell on the old side", False),
@@ -175,13 +174,13 @@ def test_a_cell_without_a_number_on_a_side_says_why_and_of_one_run_none_is_lost_
     ok, cell = writer.summary(writer.cell("a"), STEADY), writer.cell("b")
     failed = writer.summary(cell, (), writer.failed(cell, Status.OOM_HOST, reason="no room"))
     pairs = [Pair(ok, failed), Pair(failed, ok), Pair(failed, failed)]
-    assert [(each.verdict, each.reason) for each in compare(pairs, PAIRED, TIMES)] == [
+    assert [(each.verdict, each.reason) for each in compare(pairs, PAIRED)] == [
         (Verdict.LOST, "oom_host: no room"),
         (Verdict.GAINED, "before, oom_host: no room"),
         (Verdict.ABSENT, "oom_host: no room"),
     ]
-    terms = Terms(margin=0.05, paired=True, of_methods=True)
-    found = compare([*pairs, Pair(None, ok)], terms, TIMES)
+    terms = replace(PAIRED, of_methods=True)
+    found = compare([*pairs, Pair(None, ok)], terms)
     assert [(each.verdict, each.reason) for each in found] == [
         (Verdict.FAILS, f"the method has {OOM}"),
         (Verdict.RUNS, f"the baseline has {OOM}"),
@@ -189,22 +188,22 @@ def test_a_cell_without_a_number_on_a_side_says_why_and_of_one_run_none_is_lost_
         (Verdict.ABSENT, "no baseline has a number here"),
     ]
     assert exit_of(found) is Exit.UNCLEAR
-    same = compare([Pair(ok, ok)], terms, TIMES)
+    same = compare([Pair(ok, ok)], terms)
     assert exit_of([*found, *same]) is Exit.FINE
     # of what was not run, or not to its end, nothing is known
     cut = writer.summary(cell, (), writer.failed(cell, Status.INTERRUPTED))
     for old, new, side in ((ok, writer.summary(cell, ()), "new"), (cut, ok, "old")):
-        (unknown,) = compare([Pair(old, new)], PAIRED, TIMES)
+        (unknown,) = compare([Pair(old, new)], PAIRED)
         assert (unknown.verdict, unknown.reason, is_lost(unknown)) == (Verdict.UNCLEAR, f"the {side} side was not run", False)
         assert exit_of([*same, unknown]) is Exit.UNCLEAR
-    assert [each.reason for each in compare([Pair(ok, cut)], terms, TIMES)] == ["the method was not run"]
+    assert [each.reason for each in compare([Pair(ok, cut)], terms)] == ["the method was not run"]
 
 
 def test_replicates_are_paired_only_where_the_terms_say_so() -> None:
     drift = [1.0, 2.0, 4.0, 8.0, 16.0]
     old, new = writer.summary(writer.cell(), drift), writer.summary(writer.cell(), [1.2 * value for value in drift])
-    (paired,) = compare([Pair(old, new)], PAIRED, TIMES)
-    (unpaired,) = compare([Pair(old, new)], Terms(margin=0.05), TIMES)
+    (paired,) = compare([Pair(old, new)], PAIRED)
+    (unpaired,) = compare([Pair(old, new)], replace(PAIRED, paired=False))
     assert (paired.verdict, unpaired.verdict) == (Verdict.SLOWER, Verdict.UNCLEAR)
 
 
@@ -220,28 +219,28 @@ def test_memory_is_read_once_and_judged_by_the_margin_and_a_megabyte(old: float,
         return writer.summary(cell, STEADY, writer.weighed(cell, host_rss_peak=read))
 
     sides = Pair(weighed(old), weighed(new))
-    (beside,) = compare([sides], PAIRED, TIMES, counter)
+    (beside,) = compare([sides], replace(PAIRED, counter=counter))
     assert (known(beside.memory).verdict.value, is_regression(beside)) == (want, want == "SLOWER")
     assert beside.verdict is Verdict.SAME
     memory = quantities([weighed(old)])["memory"]
-    (alone,) = compare([sides], PAIRED, Figures(memory, memory))
+    (alone,) = compare([sides], Terms(memory, memory, paired=True))
     assert (alone.verdict.value, known(alone.ratio).interval) == (want, None)
     assert known(alone.ratio).value == pytest.approx(new / old)
     # counters of two sources are never compared
-    (apart,) = compare([Pair(weighed(old), weighed(new, "sampled"))], PAIRED, TIMES, counter)
+    (apart,) = compare([Pair(weighed(old), weighed(new, "sampled"))], replace(PAIRED, counter=counter))
     assert apart.memory is None
 
 
 def test_of_what_should_be_much_less_is_worse_and_what_is_missing_or_nothing_has_no_ratio() -> None:
     old, new = writer.summary(writer.cell(), STEADY), writer.summary(writer.cell(), slower(1.25))
-    (found,) = compare([Pair(old, new)], PAIRED, Figures(KNOWN["tokens"], KNOWN["tokens"]))
+    (found,) = compare([Pair(old, new)], Terms(KNOWN["tokens"], KNOWN["tokens"], paired=True))
     assert known(found.ratio).value == pytest.approx(0.8)
     assert found.verdict is Verdict.SLOWER
     assert is_regression(found)
-    (missing,) = compare([Pair(old, old)], PAIRED, Figures(KNOWN["loss"], KNOWN["loss"]))
+    (missing,) = compare([Pair(old, old)], Terms(KNOWN["loss"], KNOWN["loss"], paired=True))
     assert (missing.verdict, missing.reason) == (Verdict.ABSENT, "no held-out loss was recorded")
     nothing = CellSummary(writer.cell(), OK, scores={"output_error": {0: 0.0}})
-    (none,) = compare([Pair(nothing, nothing)], PAIRED, Figures(KNOWN["output_error"], KNOWN["output_error"]))
+    (none,) = compare([Pair(nothing, nothing)], Terms(KNOWN["output_error"], KNOWN["output_error"], paired=True))
     assert none.reason == "output error is 0 or less on a side, and has no ratio"
 
 
@@ -254,7 +253,7 @@ def judged(*news: float | str | None) -> list[Comparison]:
         medians = [1.0, 1.4, 0.7, 1.2, 0.8] if new == "noisy" else slower(new) if isinstance(new, float) else STEADY
         now = None if new is None else writer.summary(cell, () if fails else medians, *fails)
         pairs.append(Pair(None if new == "new" else writer.summary(cell, STEADY), now))
-    return compare(pairs, PAIRED, TIMES)
+    return compare(pairs, PAIRED)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.store.lock import FolderLock, LockedError
+from attnbench.store.lock import LockedError, locked
 from tests.cli.conftest import Run, Stored
 
 
@@ -65,7 +65,7 @@ def test_a_folder_that_has_become_read_only_is_told(run: Run, run_folder: Path, 
         assert done.returncode == code, done
         assert "Read-only file system" in line_of(done)
     with pytest.raises(LockedError, match=r"cannot be locked \(Read-only file system\)"):
-        FolderLock(copy / "run.lock").__enter__()
+        locked(copy / "run.lock").__enter__()
     assert contents(copy) == contents(run_folder)
 
 

@@ -13,7 +13,7 @@ from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
-from attnbench.store.lock import FolderLock
+from attnbench.store.lock import locked
 from tests.cli.conftest import InfoOf, Refused, Run, Stored, as_record, fine, keep, memory, times
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -131,7 +131,7 @@ def test_a_run_that_is_not_added_leaves_a_history_as_it_was(refused: Refused, ru
     words = refused(*add, second, short)
     assert "is not whole: 4 cells have fewer than 2 replicates" in words
     assert f"attnbench run --resume {short}" in words
-    with FolderLock(second / "run.lock"):
+    with locked(second / "run.lock"):
         assert "still being written" in refused(*add, second)
     assert [path.name for path in (tmp_path / "kept/nightly").iterdir()] == [first.name]
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from attnbench.schema.record import Record, parse
 from attnbench.schema.run import RunInfo
-from attnbench.store.lock import FolderLock
+from attnbench.store.lock import locked
 from attnbench.store.run_folder import RunFolder, StoreError
 
 
 def append(folder: RunFolder, record: Record, most: int | None) -> None:
     """Repair, and append so many records, or until the end comes."""
-    with FolderLock(folder.lock):
+    with locked(folder.lock):
         for number in islice(count(len(folder.repair())), most):
             folder.append(record.model_copy(update={"note": str(number)}))
             os.write(1, f"{number}\n".encode())

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.store.lock import FolderLock, LockedError
+from attnbench.store.lock import LockedError, locked
 from attnbench.store.scratch import scratch
 from tests.store.conftest import Start, refusing
 
 HOLDER = """
 import signal, sys
 from pathlib import Path
-from attnbench.store.lock import FolderLock
-with FolderLock(Path(sys.argv[1])):
+from attnbench.store.lock import locked
+with locked(Path(sys.argv[1])):
     print("held", flush=True)
     signal.pause()
 """
@@ -37,28 +37,28 @@ def test_a_second_process_is_refused_until_the_first_is_gone(lock: Path, start: 
     # a refusal leaves the lock as it is
     for _ in range(2):
         with pytest.raises(LockedError, match=f"{lock.parent} is being written by {held_by}"):
-            FolderLock(lock).__enter__()
+            locked(lock).__enter__()
     assert lock.read_text() == before
     holder.kill()
     holder.wait()
-    with FolderLock(lock) as again:
-        assert (again.took_over or "").startswith(held_by)
+    with locked(lock) as again:
+        assert (again or "").startswith(held_by)
 
 
 def test_a_lock_that_was_given_back_is_not_taken_over_also_where_its_run_failed(lock: Path) -> None:
-    with pytest.raises(ZeroDivisionError), FolderLock(lock) as first:  # noqa: PT012 - the run fails within
-        assert first.took_over is None
+    with pytest.raises(ZeroDivisionError), locked(lock) as first:  # noqa: PT012 - the run fails within
+        assert first is None
         assert json.loads(lock.read_text())["pid"] == os.getpid()
         raise ZeroDivisionError
-    with FolderLock(lock) as second:
-        assert second.took_over is None
+    with locked(lock) as second:
+        assert second is None
 
 
 @pytest.mark.parametrize("content", [b"x", b"{", b"[1]", b"{}x", b"3", b"\xff\xfe", b"\0" * 99, b'{"pid": 1}', b"[" * 100_000])
 def test_a_lock_file_with_garbage_is_an_unknown_process(lock: Path, content: bytes) -> None:
     lock.write_bytes(content)
-    with FolderLock(lock) as taken:
-        assert taken.took_over == "an unknown process"
+    with locked(lock) as taken:
+        assert taken == "an unknown process"
         assert json.loads(lock.read_text())["pid"] == os.getpid()
 
 
@@ -67,26 +67,26 @@ def test_a_lock_that_is_a_link_or_a_pipe_is_refused_and_what_it_leads_to_stays(l
     mine.write_text("mine")
     lock.symlink_to(mine)
     with pytest.raises(LockedError, match="it is a link, and nothing is written through a link"):
-        FolderLock(lock).__enter__()
+        locked(lock).__enter__()
     assert mine.read_text() == "mine"
     lock.unlink()
     os.mkfifo(lock)
     with pytest.raises(LockedError, match="it is not a regular file"):
-        FolderLock(lock).__enter__()
+        locked(lock).__enter__()
 
 
 def test_a_file_system_without_locks_is_refused_in_words(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fcntl, "flock", refusing(errno.ENOLCK))
     with pytest.raises(LockedError, match=rf"{lock.parent} cannot be locked \(No locks available\); use a local folder"):
-        FolderLock(lock).__enter__()
+        locked(lock).__enter__()
 
 
 def test_a_folder_that_is_read_only_is_refused_in_words(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LockedError, match=r"cannot be locked \(No such file or directory\)"):
-        FolderLock(lock.parent / "none" / lock.name).__enter__()
+        locked(lock.parent / "none" / lock.name).__enter__()
     monkeypatch.setattr(os, "open", refusing(errno.EROFS))
     with pytest.raises(LockedError, match=rf"{lock.parent} cannot be locked \(Read-only file system\)"):
-        FolderLock(lock).__enter__()
+        locked(lock).__enter__()
 
 
 # folders for a moment

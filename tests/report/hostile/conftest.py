@@ -167,7 +167,7 @@ def trends() -> Trends:
                 spread=np.full(40, 0.01),
                 counters=np.where(failed, -1, 0),
                 failures=np.where(failed, 0, -1),
-                reasons=((Status.CRASHED.value, word),),
+                reasons={0: (Status.CRASHED.value, word)},
             )
         )
     return look([*runs, Entry(NASTY, problem=NASTY)], tracks, quantity_called("time"), 0.05)

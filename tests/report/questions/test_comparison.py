@@ -103,7 +103,7 @@ def test_memory_that_differs_from_process_to_process_is_not_judged_and_what_else
         cells.append(replace(each, memory=replace(each.memory, counters=counters)))
     newer = {**info.environment, "torch": "2.14.0"}
     found = judge_runs((info, cells), (info.model_copy(update={"environment": newer}), cells), 0.05, LEVEL)
-    assert found.counter is None
+    assert found.terms.counter is None
     assert not found.terms.paired
     assert any("one after the other" in note for note in found.notes)
     assert all(comparison.memory is None for comparison in found.comparisons)

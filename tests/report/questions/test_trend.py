@@ -63,7 +63,7 @@ def track(
         spread=np.full(len(values), 0.012),
         counters=np.where(np.isnan(values), -1, 0),
         failures=np.where(np.isnan(values), 0, -1),
-        reasons=(("oom_host", reason),),
+        reasons={0: ("oom_host", reason)},
     )
 
 

@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import chain
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.compare import ORDER, Comparison, Figures, Pair, Terms, compare, same_cells, worst_first
-from attnbench.analyze.main_counter import MainCounter, steady_counter
+from attnbench.analyze.compare import ORDER, Comparison, Pair, Terms, compare, same_cells, worst_first
+from attnbench.analyze.main_counter import steady_counter
 from attnbench.analyze.quantities import TIME, Quantity, Unit, quantities
 from attnbench.analyze.speedup import strongest_exact
 from attnbench.analyze.statistics import ENOUGH
@@ -30,23 +30,20 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Judgement:
-    """Two sides with their names, what was found, and under which terms."""
+    """Two sides with their names, what was found, and on which terms."""
 
     title: str
     names: tuple[str, str]
     """The names of the old and of the new side."""
     comparisons: tuple[Comparison, ...]
     terms: Terms
-    figures: Figures
-    """The figure that both sides are judged by, as each reads it."""
-    counter: MainCounter | None = None
     remarks: tuple[str, ...] = ()
     """What else is different between the sides, in words."""
 
     @property
     def quantity(self) -> Quantity:
         """The figure, as the new side reads it."""
-        return self.figures.new
+        return self.terms.quantity
 
     @cached_property
     def sorted(self) -> list[Comparison]:
@@ -92,9 +89,9 @@ class Judgement:
             lines = [
                 f"{about} It is read once a cell: a change counts beyond the margin of {reach}{mebibyte}, without statistics."
             ]
-        if self.counter is not None:
+        if (counter := terms.counter) is not None:
             lines.append(
-                f"Memory: {self.counter.name} ({one_line(self.counter.source)}) per sample; a change counts beyond the margin "
+                f"Memory: {counter.name} ({one_line(counter.source)}) per sample; a change counts beyond the margin "
                 "and 1 MiB, without statistics: this counter is the same in every process."
             )
         elif timed:
@@ -116,12 +113,11 @@ Side = tuple[RunInfo, Sequence[CellSummary]]
 def judge_runs(old: Side, new: Side, margin: float, level: float, metric: str = TIME) -> Judgement:
     """Judge cells of one key against each other by one figure; paired where the two runs were measured in turns."""
     (before, old_cells), (now, new_cells) = old, new
-    terms = Terms(margin, level, paired=bool(now.interleaved) and now.interleaved == before.interleaved)
-    every = [*old_cells, *new_cells]
-    figures = Figures(quantities(every, before)[metric], quantities(every, now)[metric])
-    counter = steady_counter(every) if metric == TIME else None
-    pairs = same_cells(old_cells, new_cells)
-    found = compare(pairs, terms, figures, counter)
+    every, pairs = [*old_cells, *new_cells], same_cells(old_cells, new_cells)
+    figure, former = (quantities(every, run)[metric] for run in (now, before))
+    in_turns = bool(now.interleaved) and now.interleaved == before.interleaved
+    terms = Terms(figure, former, steady_counter(every) if metric == TIME else None, margin, level, paired=in_turns)
+    found = compare(pairs, terms)
     # cells of one run may have been measured on unlike machines
     places = dict.fromkeys((p.old.environment, p.new.environment) for p in pairs if p.old and p.new and p.old.ok and p.new.ok)
     unlike = (before.on(then).differences(now.on(here)) for then, here in places or {("", ""): None})
@@ -132,7 +128,7 @@ def judge_runs(old: Side, new: Side, margin: float, level: float, metric: str = 
     title = f"{now.suite.name}: {now.id} against {before.id}"
     # a commit says more than a date
     names = (commit(before) or before.id, commit(now) or now.id)
-    return Judgement(title, names, tuple(found), terms, figures, counter, remarks)
+    return Judgement(title, names, tuple(found), terms, remarks)
 
 
 def judge_methods(findings: Findings, baseline: str | None, margin: float, level: float, metric: str = TIME) -> Judgement:
@@ -143,10 +139,8 @@ def judge_methods(findings: Findings, baseline: str | None, margin: float, level
             base = section.at(baseline, N) if baseline else strongest_exact(section, N)
             cells = (section.at(label, N) for label in section.series)
             pairs += [Pair(base, cell) for cell in cells if cell is not None and cell is not base]
-    terms, quantity = Terms(margin, level, paired=True, of_methods=True), findings.quantities[metric]
-    figures = Figures(quantity, quantity)
-    counter = steady_counter(findings.summaries) if metric == TIME else None
-    found = compare(pairs, terms, figures, counter)
+    quantity, counter = findings.quantities[metric], steady_counter(findings.summaries) if metric == TIME else None
+    terms = Terms(quantity, quantity, counter, margin, level, paired=True, of_methods=True)
     over = baseline or "the strongest exact softmax"
     title = f"{findings.run.suite.name}: methods against {over}, run {findings.run.id}"
-    return Judgement(title, (over, "method"), tuple(found), terms, figures, counter)
+    return Judgement(title, (over, "method"), tuple(compare(pairs, terms)), terms)

@@ -37,7 +37,7 @@ def comparison_table(judgement: Judgement) -> Table:
     rows, bold = [], set()
     for number, (row, words) in enumerate(zip(judgement.sorted, own, strict=True)):
         cell, sides = row.pair.any.cell, []
-        for side, figure in ((row.pair.old, judgement.figures.old), (row.pair.new, judgement.figures.new)):
+        for side, figure in ((row.pair.old, judgement.terms.before), (row.pair.new, quantity)):
             found = figure.estimate(side)
             none = "no number" if judgement.terms.of_methods else "not planned"
             without = none if side is None else "n/a" if side.ok else short(side.status)
@@ -121,9 +121,9 @@ def comparison_csv(judgement: Judgement) -> str:
 
 def record(judgement: Judgement, comparison: Comparison) -> dict[str, Scalar | None]:
     """Return one cell under the names of the columns, in SI units."""
-    pair, ratio, memory, figures = comparison.pair, comparison.ratio, comparison.memory, judgement.figures
+    pair, ratio, memory, quantity = comparison.pair, comparison.ratio, comparison.memory, judgement.quantity
     cell, interval = pair.any.cell, ratio.interval if ratio else None
-    quantity, sides = figures.new, ((pair.old, figures.old), (pair.new, figures.new))
+    sides = ((pair.old, judgement.terms.before), (pair.new, quantity))
     old, new = (found.value if (found := figure.estimate(side)) else None for side, figure in sides)
     batches = {side.B for side, _ in sides if side and (cell.batch is Batch.FIXED or "B" in side.facts)}
     return {

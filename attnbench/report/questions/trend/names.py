@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from attnbench.analyze.sections import axes_in_words, model_in_words, varied
+from attnbench.analyze.sections import conditions_in_words, varied
 from attnbench.schema.cell import Batch, Cell
 from attnbench.schema.history import Track
 from attnbench.schema.units import length
@@ -34,6 +34,5 @@ def conditions(cell: Cell) -> dict[str, str]:
         "mask": cell.problem.mask,
         "dtype": cell.problem.dtype.value,
         "batch": "largest B" if cell.batch is Batch.LARGEST else "",
-        **axes_in_words(cell),
-        **model_in_words(cell),
+        **conditions_in_words(cell),
     }

@@ -70,7 +70,7 @@ def _card(trends: Trends, trend: Trend, anchor: str, names: dict[tuple[str, str]
         turns.append(f"and {len(trend.turns) - _TURNS} earlier")
     newest = words.number(trend.newest, quantity) or f"no {quantity.title}"
     if trend.failing:
-        status, reason = track.reasons[track.failures[-1]]
+        status, reason = track.reasons[int(track.failures[-1])]
         newest = short(status)
         turns = turns or [one_line(words.joined(": ", status, reason))]
     count, size = len(trend.used), runs_a_point(trend)
