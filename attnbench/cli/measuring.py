@@ -42,9 +42,9 @@ from attnbench.cli.terminal import (
     check_outs,
     explained,
     plainly,
+    print_answer,
     print_text,
     write_out,
-    write_outs,
 )
 
 if TYPE_CHECKING:
@@ -65,29 +65,21 @@ _GOES_WITH = {
 @measuring.command()
 def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     context: typer.Context,
-    suite: Annotated[
-        str,
-        typer.Argument(
-            help="A suite file, or the name of one that ships; optional with --methods and --resume.",
-            autocompletion=suite_names,
-        ),
-    ] = "",
+    suite: SuiteArgument = "",
     methods: OnlyMethods = [],  # noqa: B006 - typer copies it
     n: Lengths = [],  # noqa: B006
     workloads: Workloads = [],  # noqa: B006
     causal: Causal = None,
     impl: Impls = [],  # noqa: B006
     device: Device = None,
-    devices: Annotated[
-        str, typer.Option(help="GPUs that measure at the same time, as cuda:0,cuda:1, or all.", show_default=False)
-    ] = "",
+    devices: Annotated[str, typer.Option(help="GPUs that measure at the same time, as cuda:0,cuda:1, or all.")] = "",
     lanes: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Lanes that share the cores of a CPU and measure at the same time.")
     ] = None,
     shard: Annotated[str, typer.Option(help="Only a share of the suite, as 3/8; attnbench merge makes one run of all.")] = "",
     replicates: Replicates = None,
     results: Results = _RESULTS,
-    resume: Annotated[Path | None, typer.Option(help="An interrupted run folder: measure what it lacks.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="An interrupted run folder, and no suite: measure what it lacks.")] = None,
     retry: Annotated[
         str, typer.Option(help="With --resume: measure again what failed: failed, or statuses, as timeout,crashed.")
     ] = "",
@@ -242,9 +234,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one parameter an option
     causal: Causal = None,
     impl: Impls = [],  # noqa: B006
     device: Device = None,
-    assume: Annotated[
-        str, typer.Option(help="Plan for a GPU that is not here: a100, h100, h200, b200, l40s.", show_default=False)
-    ] = "",
+    assume: Annotated[str, typer.Option(help="Plan for a GPU that is not here: a100, h100, h200, b200, l40s.")] = "",
 ) -> None:
     """Show the cells of a suite, or of methods that are named, with the least time that each takes; nothing is measured."""
     only: dict[str, Any] = {"methods": methods, "N": words(n), "workloads": words(workloads), "causal": causal}
@@ -256,9 +246,7 @@ def bundle(
     to: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
     python: Annotated[str, typer.Option(help="The version of that machine's Python.")] = "3.12",
     platform: Annotated[str, typer.Option(help="The platform of its wheels, as pip names it.")] = "manylinux_2_28_x86_64",
-    also: Annotated[
-        list[str], typer.Option(help="A further requirement, as pip takes it; may be given again.", show_default=False)
-    ] = [],  # noqa: B006
+    also: Annotated[list[str], typer.Option(help="A further requirement, as pip takes it; may be given again.")] = [],  # noqa: B006
 ) -> None:
     """Fill a folder that can be carried to a GPU without a network: this checkout, and wheels for that machine's Python."""
     print(attnbench.bundle(to, python=python, platform=platform, also=also))
@@ -279,7 +267,7 @@ def suites_list(context: typer.Context) -> None:
 @suites.command("copy")
 def suites_copy(
     name: Annotated[str, typer.Argument(help="A suite that ships, as quick.", autocompletion=suite_names)],
-    to: Annotated[Path | None, typer.Argument(help="The new file. Default: NAME.yaml.", show_default=False)] = None,
+    to: Annotated[Path | None, typer.Argument(help="The new file. Default: NAME.yaml.")] = None,
 ) -> None:
     """Copy a suite that ships into a file of one's own; what is there is never overwritten."""
     print(attnbench.copy_suite(name, to))
@@ -287,9 +275,7 @@ def suites_copy(
 
 @measuring.command()
 def methods(
-    pattern: Annotated[
-        str, typer.Argument(help="Only names that it fits, as 'linear.*'. Default: all.", show_default=False)
-    ] = "",
+    pattern: Annotated[str, typer.Argument(help="Only names that it fits, as 'linear.*'. Default: all.")] = "",
     family: Annotated[str, typer.Option(help="Only this family, as linear.")] = "",
     available: Annotated[bool, typer.Option("--available", help="Only those whose packages are all installed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -415,8 +401,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
             done = attnbench.compare(
                 *runs, baseline=baseline, live=live, suite=suite, margin=margin, metric=metric, across_machines=anywhere, **how
             )
-        print(plainly(str(done)))
-        write_outs(out, done.form)
+        print_answer(str(done), out, done.form)
         if exit_code:
             sys.exit(done.code)
 
@@ -449,9 +434,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
             how: Measuring = {"impl": impl, "device": device, "replicates": max_replicates, "results": results}
             how |= {"wait": not no_wait, "reporter": terminal}
             done = attnbench.gate(suite, base=base, stored=stored, margin=margin, across_machines=across_machines, **how)
-        print(plainly(str(done)))
-        print(f"\n{done.headline}")
-        write_outs(out, done.form)
+        print_answer(f"{done}\n\n{done.headline}", out, done.form)
         if json is not None:
             write_out(json, judgement_json(done.judgement, done.code).encode(), "json")
         add_to_job_summary(job_summary(done.judgement, done.headline))
@@ -484,7 +467,6 @@ def crossover(  # noqa: PLR0913, PLR0917 - one parameter an option
             min=1,
             max=MOST_REPLICATES,
             help="With --measure: processes per cell; 5 and more give intervals. Default: 5.",
-            show_default=False,
         ),
     ] = None,
     impl: Impls = [],  # noqa: B006
@@ -510,8 +492,7 @@ def crossover(  # noqa: PLR0913, PLR0917 - one parameter an option
             minutes=minutes,
             **how,
         )
-    print(plainly(str(done)))
-    write_outs(out, done.form)
+    print_answer(str(done), out, done.form)
 
 
 @measuring.command()
@@ -536,5 +517,4 @@ def maxlen(  # noqa: PLR0913, PLR0917 - one parameter an option
         how: Measuring = {"impl": impl, "device": device, "results": results}
         how |= {"fresh": fresh, "wait": not no_wait, "reporter": terminal}
         done = attnbench.maxlen(*what, method=method, memory=memory, limit=limit, batch=batch, **how)
-    print(plainly(str(done)))
-    write_outs(out, done.form)
+    print_answer(str(done), out, done.form)

@@ -23,7 +23,7 @@ def words(given: list[str]) -> list[str]:
 
 SuiteArgument = Annotated[
     str,
-    typer.Argument(help="A suite file, or the name of one that ships: quick, scaling.", autocompletion=suite_names),
+    typer.Argument(help="A suite file, or the name of one that ships; optional with --methods.", autocompletion=suite_names),
 ]
 OnlyMethods = Annotated[
     list[str],
@@ -35,9 +35,7 @@ Lengths = Annotated[list[str], typer.Option("--N", help="These lengths, as 512..
 Workloads = Annotated[
     list[str], typer.Option("--workloads", help="These workloads, as forward,forward_backward,decode.", metavar="WORDS")
 ]
-Causal = Annotated[
-    bool | None, typer.Option("--causal/--non-causal", help="Only so; without a suite causal.", show_default=False)
-]
+Causal = Annotated[bool | None, typer.Option("--causal/--non-causal", help="Only so; without a suite causal.")]
 MethodArgument = Annotated[
     str, typer.Argument(help="A method as `attnbench methods` lists it, or module:Class, or file.py:Class.")
 ]

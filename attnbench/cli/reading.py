@@ -16,15 +16,14 @@ from attnbench.cli.terminal import (
     TABLES,
     USAGE,
     Terminal,
-    Wrapped,
     at_work,
     check_outs,
     explained,
     plainly,
+    print_answer,
     print_text,
     write_below,
     write_out,
-    write_outs,
 )
 from attnbench.schema.errors import ArgumentError, UsageError
 
@@ -37,9 +36,7 @@ _MACHINE = 48
 @reading.command()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run folders; several are also put on one page, side by side.")],
-    out: Annotated[
-        Path | None, typer.Option(help="Where the page of several goes. Default: report.html.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the page of several goes. Default: report.html.")] = None,
     opens: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:
     """Remake tables, plots and the page of runs from their records alone."""
@@ -81,8 +78,7 @@ def cite(
     """What a paper cites and has to tell of a run: BibTeX, and a list that is filled in from the records."""
     check_outs(out, ("bib", "md"))
     done = attnbench.cite(run)
-    print(plainly(str(done)))
-    write_outs(out, done.form)
+    print_answer(str(done), out, done.form)
 
 
 @reading.command()
@@ -92,7 +88,7 @@ def advise(  # noqa: PLR0913, PLR0917 - one parameter an option
     workload: Annotated[str, typer.Option(help="forward, forward_backward, decode, …")] = "forward",
     decode: Annotated[bool, typer.Option("--decode", help="The same as --workload decode.")] = False,
     causal: Annotated[bool, typer.Option("--causal/--non-causal")] = True,
-    memory: Annotated[str | None, typer.Option(help="What one sample may need, as 2GiB.", show_default=False)] = None,
+    memory: Annotated[str | None, typer.Option(help="What one sample may need, as 2GiB.")] = None,
     min: Annotated[
         list[str], typer.Option(help="A quality, as recall=0.9 (accuracy on that task) or mass_recall=0.8. May be repeated.")
     ] = [],  # noqa: B006
@@ -106,8 +102,7 @@ def advise(  # noqa: PLR0913, PLR0917 - one parameter an option
     done = attnbench.advise(
         *runs, N=n, workload=given, causal=causal, memory=memory, min=min, max=max, by=by, reporter=Terminal()
     )
-    print(plainly(str(done)))
-    write_outs(out, done.form)
+    print_answer(str(done), out, done.form)
 
 
 @reading.command()
@@ -125,7 +120,7 @@ def plot(  # noqa: PLR0913, PLR0917 - one parameter an option
         str | None,
         typer.Option(help="As 5.5in, or single, double, neurips, icml, acl, cvpr, icml-double, … Default: double."),
     ] = None,
-    height: Annotated[str | None, typer.Option(help="As 3in. Default: as high as the panels need.", show_default=False)] = None,
+    height: Annotated[str | None, typer.Option(help="As 3in. Default: as high as the panels need.")] = None,
     format: Annotated[
         str | None, typer.Option(help="Of pdf, svg, png and pgf, as pdf,pgf. Default: pdf,svg,png; for the web svg,png.")
     ] = None,
@@ -139,7 +134,7 @@ def plot(  # noqa: PLR0913, PLR0917 - one parameter an option
     failures: Annotated[
         bool, typer.Option("--failures/--no-failures", help="Whether cells without a number are shown.")
     ] = True,
-    out: Annotated[Path | None, typer.Option(help="A folder. Default: figures/ in the run's own.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="A folder. Default: figures/ in the run's own.")] = None,
 ) -> None:
     """Draw figures of a run for a paper, a talk or a page, each with a caption as text and for LaTeX."""
     labels = {}
@@ -159,7 +154,7 @@ def plot(  # noqa: PLR0913, PLR0917 - one parameter an option
         method=methods,
         labels=labels,
         failures=failures,
-        reporter=Wrapped(),
+        reporter=Terminal(),
     )
     write_below(out or run, made if out else {f"figures/{name}": content for name, content in made.items()})
 
@@ -171,11 +166,9 @@ def show(  # noqa: PLR0913, PLR0917 - one parameter an option
     heads: Annotated[int, typer.Option(min=1, help="Heads; at most 16.")] = 4,
     width: Annotated[int, typer.Option(min=1, max=4096, help="Width of queries, keys and values.")] = 16,
     param: Params = [],  # noqa: B006
-    causal: Annotated[
-        bool | None, typer.Option("--causal/--non-causal", help="Default: causal where the method can.", show_default=False)
-    ] = None,
+    causal: Annotated[bool | None, typer.Option("--causal/--non-causal", help="Default: causal where the method can.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Of queries, keys and the method's own choices.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="A .png or .svg; default: METHOD.png.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="A .png or .svg; default: METHOD.png.")] = None,
 ) -> None:
     """Draw which key each query sees, and how much of it: a panel per head, queries down, keys across."""
     from attnbench.session.asked import parameters
@@ -204,7 +197,7 @@ def site(
 @reading.command()
 def published(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of them, as results/reference.")] = [],  # noqa: B006
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A .md file. Default: stdout.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A .md file. Default: stdout.")] = None,
 ) -> None:
     """List the figures that others printed, with what runs came to beside each: reproduced, not reproduced, cannot tell."""
     check_outs([out] if out else [], ("md",))
@@ -219,11 +212,9 @@ def published(
 def record(  # noqa: PLR0913, PLR0917 - one parameter an option
     run: Annotated[Path, typer.Argument(help="A run that trained models, or the folder of a model of transformers.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="A .safetensors file.")],
-    method: Annotated[str | None, typer.Option(help="Whose model of a run, as tables show it.", show_default=False)] = None,
-    task: Annotated[str | None, typer.Option(help="Of several trainings, that of this task.", show_default=False)] = None,
-    N: Annotated[
-        int | None, typer.Option("--N", help="Of several trainings, that of this length; tokens to read.", show_default=False)
-    ] = None,
+    method: Annotated[str | None, typer.Option(help="Whose model of a run, as tables show it.")] = None,
+    task: Annotated[str | None, typer.Option(help="Of several trainings, that of this task.")] = None,
+    N: Annotated[int | None, typer.Option("--N", help="Of several trainings, that of this length; tokens to read.")] = None,
     replicate: Annotated[int, typer.Option(min=0, help="Of the seeds, which.")] = 0,
     sequences: Annotated[int, typer.Option(min=1, max=2**16, help="Held-out sequences that the model reads.")] = 8,
     text: Annotated[str, typer.Option(help="What a model of transformers reads; by default Python's own sources.")] = "",
@@ -245,9 +236,7 @@ def export(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="A file, or for asv and otava a folder; - for stdout. Default: in the run's folder.", show_default=False
-        ),
+        typer.Option(help="A file, or for asv and otava a folder; - for stdout. Default: in the run's folder."),
     ] = None,
 ) -> None:
     """Write runs in the formats of other tools."""

@@ -120,17 +120,6 @@ class Terminal(Reporter):
         return self._yes or (sys.stdin.isatty() and typer.confirm(question, abort=True))
 
 
-class Wrapped(Terminal):
-    """Prints sentences, 80 columns wide."""
-
-    def say(self, text: str) -> None:
-        """Print a sentence, the second line further in than the first."""
-        # it loads pydantic, which `--help` need not wait for
-        from attnbench.report.text.table import wrapped
-
-        print(plainly(wrapped(text), sys.stderr), file=sys.stderr)
-
-
 @contextmanager
 def at_work(*, yes: bool = False) -> Iterator[Terminal]:
     """Leave with 130 or 143 on the first SIGINT or SIGTERM, once all that there is is saved; on the second one at once."""
@@ -181,8 +170,9 @@ def check_outs(outs: Sequence[Path], forms: Sequence[str]) -> None:
             raise ArgumentError("out", out, f"the name must end in one of {', '.join(f'.{form}' for form in forms)}")
 
 
-def write_outs(outs: Sequence[Path], content: Callable[[str], bytes]) -> None:
-    """Write one file each, its form by its name, and say which. Raises ArgumentError where one cannot be written."""
+def print_answer(text: str, outs: Sequence[Path], content: Callable[[str], bytes]) -> None:
+    """Print what a question came to, and write it to files, the form of each by its name. Raises ArgumentError."""
+    print(plainly(text))
     for out in outs:
         write_out(out, content(out.suffix.removeprefix(".")))
 

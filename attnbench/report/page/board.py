@@ -19,8 +19,6 @@ MOST = 8
 """Methods that are drawn at first; up to half as many again are all drawn."""
 _LONGEST = 60
 _LARGEST = "largest B that fits"
-_OTHER = "other"
-"""The conditions of cells that the suite's rules put into no section."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class Board:
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """The groups, in the order in which the runs have them. Those of two runs are one where all axes but N are alike."""
-        placed = [(number, section) for number, run in enumerate(self.runs) for section in (*run.sections, *_left_over(run))]
+        placed = [(number, section) for number, run in enumerate(self.runs) for section in run.sections]
         # named as if all were of one run; the cells of a section differ in nothing else than method and N: one speaks for all
         together = sections([section.summaries[0] for _, section in placed], Axes())
         words = {summary.cell.key: each.conditions for each in together for summary in each.summaries}
@@ -98,8 +96,7 @@ class Board:
             device = named.get(first.environment, next(iter(named.values()))) if named else ""
             batch = rule if rule == _LARGEST or len(set(rules)) > 1 else ""
             conditions = ", ".join(filter(None, (words[first.cell.key], device, batch)))
-            key = (section.workload, section.causal, _OTHER if section.conditions == _OTHER else conditions)
-            found.setdefault(key, []).append((number, section))
+            found.setdefault((section.workload, section.causal, conditions), []).append((number, section))
         return tuple(Group(tuple(members), conditions) for (*_, conditions), members in found.items())
 
     @cached_property
@@ -136,14 +133,6 @@ def _batch(axes: Axes, section: Section) -> str:
         # a cell may have the batch of several rules, and the conditions of a section end with its own
         return section.conditions.rpartition(", ")[2]
     return f"tokens={tokens}" if any(tokens // N > 1 for N in axes.N) else f"B={cell.problem.B}"
-
-
-def _left_over(findings: Findings) -> list[Section]:
-    """Return sections of the cells that the suite's rules put into none; no cell is dropped."""
-    placed = {summary.cell.key for section in findings.sections for summary in section.summaries}
-    left = (summary for summary in findings.summaries if summary.cell.key not in placed)
-    found = grouped(((summary.cell.workload, summary.cell.problem.causal), summary) for summary in left)
-    return [Section(workload, causal, _OTHER, tuple(cells)) for (workload, causal), cells in found.items()]
 
 
 def telling(group: Group) -> tuple[str, ...]:

@@ -1,13 +1,8 @@
 """The page as a document: what stands in it, in which order; everything but the charts is in the HTML itself."""
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from attnbench.analyze.quantities import Center
 from attnbench.report.conditions import measured, short_machine
@@ -19,8 +14,7 @@ from attnbench.report.page.columns import columns
 from attnbench.report.page.payload import dumps, payload, variables
 from attnbench.report.questions.published.table import published_tables
 from attnbench.report.tables import summaries
-from attnbench.report.text.html import table_html
-from attnbench.report.text.names import one_line
+from attnbench.report.text.html import digest, rendered, table_html, trusted
 from attnbench.report.text.statuses import cells, reasons
 from attnbench.report.text.table import Table
 from attnbench.version import __version__
@@ -34,6 +28,7 @@ EARLY = "early.js"
 _POLICY = (
     "default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 )
+"""The page's own scripts run and no other, and nothing is fetched."""
 Context = dict[str, object]
 
 
@@ -56,15 +51,15 @@ def page(runs: Sequence[Findings], home: str | None = None) -> str:
     aligned = f"#cells-table :is({texts}):is(th,td){{text-align:left}}\n"
     early, *libraries, script = scripts()
     context: Context = {
-        "title": f"{suites}: {len(runs)} runs" if len(runs) > 1 else f"{suites}, run {one_line(runs[0].run.id)}",
+        "title": f"{suites}: {len(runs)} runs" if len(runs) > 1 else f"{suites}, run {runs[0].run.id}",
         "suites": suites,
         "version": __version__,
-        "policy": policy(),
-        "style": _trusted(f"{_file('assets/page.css')}:root{{{variables(board.looks.values())}}}\n{aligned}"),
-        "early": _trusted(early),
-        "libraries": [_trusted(each) for each in libraries],
-        "script": _trusted(script),
-        "data": _trusted(dumps(data)),
+        "policy": _POLICY.format(hashes=" ".join(map(digest, scripts()))),
+        "style": trusted(f"{_file('assets/page.css')}:root{{{variables(board.looks.values())}}}\n{aligned}"),
+        "early": trusted(early),
+        "libraries": [trusted(each) for each in libraries],
+        "script": trusted(script),
+        "data": trusted(dumps(data)),
         "runs": [_run(findings, name, own) for findings, name, own in zip(runs, board.names, notes, strict=True)],
         "first": board.first,
         "groups": [_group(board, number, notes) for number in range(len(board.groups))],
@@ -77,18 +72,7 @@ def page(runs: Sequence[Findings], home: str | None = None) -> str:
         "environment": table_html(parts.environment(board)),
         "methods": table_html(parts.methods(board)),
     }
-    # names, reasons and machines come from users: all that is not in the template or marked above is escaped, and on one line
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_plain)
-    return environment.from_string(_file("assets/page.html")).render(page=context, home=home)
-
-
-def _plain(value: object) -> object:
-    return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _trusted(text: str) -> Markup:
-    """Mark files of ours, and JSON that holds no markup."""
-    return Markup(text)  # noqa: S704
+    return rendered("attnbench.report.page", "assets/page.html", page=context, home=home)
 
 
 @cache
@@ -106,13 +90,6 @@ def scripts() -> tuple[str, ...]:
     ours = "".join(f"{_file(f'assets/{name}')}\n" for name in SCRIPTS)
     early, late = (f'"use strict";(()=>{{\n{text}}})();' for text in (_file(f"assets/{EARLY}"), ours))
     return early, *(_file(f"vendor/{name}") for name in LIBRARIES), late
-
-
-@cache
-def policy() -> str:
-    """Return a Content-Security-Policy under which these scripts run and no other, and nothing is fetched."""
-    digests = (hashlib.sha256(text.encode()).digest() for text in scripts())
-    return _POLICY.format(hashes=" ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests))
 
 
 def _run(findings: Findings, name: str, notes: list[str]) -> Context:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
-from markupsafe import Markup, escape
+from markupsafe import escape
 from matplotlib.image import imsave
 
 from attnbench.analyze.cells import OK, learning_curve
@@ -25,7 +25,7 @@ from attnbench.report.page.payload import CURVES
 from attnbench.report.questions.crossover.table import crossover_tables
 from attnbench.report.questions.learning.figure import mosaic
 from attnbench.report.questions.learning.words import by_length, where
-from attnbench.report.text.html import head, row, safe
+from attnbench.report.text.html import head, row, safe, trusted
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.statuses import reasons, short
 from attnbench.report.text.table import Table
@@ -65,8 +65,8 @@ def cell_table(board: Board, columns: Sequence[Column]) -> dict[str, Any]:
     return {
         "heads": heads,
         # every text above went through `row`
-        "body": Markup("".join(rows)),  # noqa: S704
-        "constant": [forms.get(name, "{}").format(one_line(identities[0][name])) for name in told],
+        "body": trusted("".join(rows)),
+        "constant": [forms.get(name, "{}").format(identities[0][name]) for name in told],
     }
 
 
@@ -125,7 +125,7 @@ def failures(board: Board, number: int) -> dict[str, Any]:
     return {
         "words": f"{told} {words} not listed." if failing and whole else told,
         # every text went through `safe`
-        "grid": Markup(table if failing else ""),  # noqa: S704
+        "grid": trusted(table if failing else ""),
         "reasons": list(
             dict.fromkeys(line for run, each in group.members for line in reasons(each.summaries, board.runs[run].names))
         ),
@@ -229,10 +229,9 @@ def again(run: RunInfo) -> dict[str, Any]:
     known = run.git.get("commit")
     checkout = [f"git checkout {one_line(str(known))}"] if known else []
     changed = "; the checkout had changes that were not committed" if run.git.get("dirty") else ""
-    # JSON is YAML too
-    suite = json.dumps(run.suite.model_dump(mode="json", exclude_defaults=True), indent=1)
     return {
-        "commands": Markup("\n").join(map(escape, [*checkout, one_line(run.command)])),
-        "about": f"Run {one_line(run.id)}, environment {one_line(run.environment_digest)}{changed}.",
-        "suite": Markup("\n").join(map(escape, suite.split("\n"))),
+        "commands": escape("\n".join([*checkout, one_line(run.command)])),
+        "about": f"Run {run.id}, environment {run.environment_digest}{changed}.",
+        # JSON is YAML too
+        "suite": escape(json.dumps(run.suite.model_dump(mode="json", exclude_defaults=True), indent=1)),
     }

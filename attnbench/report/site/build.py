@@ -10,7 +10,6 @@ from attnbench.report.site.index import Card, extent_of, index_page
 from attnbench.report.site.pages import LimitsOf, Made, made, write_trend
 from attnbench.report.site.runs import UNREADABLE, Found, Kind, LeftOut, Members, machine_words, survey, together, unreadable
 from attnbench.report.site.shelf import INDEX, Link, Shelf, addresses
-from attnbench.report.text.names import one_line
 from attnbench.store.run_folder import is_of_run
 
 Say = Callable[[int, int], object]
@@ -76,7 +75,7 @@ def _card(members: Members, pages: Made, shelves: dict[str, Shelf], left_out: li
         copied += links
         left_out += refused
     entry = newest.entry
-    commit = one_line(f"commit {entry.short_commit}") if entry.commit else ""
+    commit = f"commit {entry.short_commit}" if entry.commit else ""
     alone = newest.kind is Kind.COMPARISON and len(members) == 1
     return Card(
         newest=newest,

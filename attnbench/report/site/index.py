@@ -8,7 +8,6 @@ from attnbench.report.site.picture import Picture
 from attnbench.report.site.runs import Found, Kind, LeftOut, machine_words
 from attnbench.report.site.shelf import Link
 from attnbench.report.site.templates import rendered
-from attnbench.report.text.names import one_line
 from attnbench.report.text.statuses import counted
 from attnbench.version import __version__
 
@@ -64,10 +63,10 @@ def index_page(
         before = "" if kind is Kind.RUN else f"_{kind.value}/"
         by_suite = grouped((card.newest.entry.suite, card) for card in newest if card.newest.kind is kind)
         suites = []
-        for name, members in sorted(by_suite.items()):
-            suite, machines = one_line(name), []
-            for full, own in grouped((card.newest.entry.machine, card) for card in members).items():
-                anchor, machine = f"{before}{own[0].shelf}", one_line(full)
+        for suite, members in sorted(by_suite.items()):
+            machines = []
+            for machine, own in grouped((card.newest.entry.machine, card) for card in members).items():
+                anchor = f"{before}{own[0].shelf}"
                 contents.setdefault(machine, []).append((anchor, suite, len(own)))
                 # runs of another kind have a shelf in common with those of the suite, and no trend
                 trend = None if before else trends.get(own[0].shelf)
@@ -75,7 +74,7 @@ def index_page(
                 machines.append({**about, "trend": trend, "cards": own})
             first = members[0]
             about = {"anchor": f"{before}{first.shelf.partition('/')[0]}", "name": suite}
-            suites.append({**about, "source": one_line(first.newest.source), "count": len(members), "machines": machines})
+            suites.append({**about, "source": first.newest.source, "count": len(members), "machines": machines})
         if suites:
             parts.append((f"_{kind.value}", heading, suites))
     return rendered(

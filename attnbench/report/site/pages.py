@@ -1,10 +1,8 @@
 """The pages of each kind of run with the tables beside them, what the index says of it, and the trends."""
 
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from attnbench.analyze.limits import Limit
 from attnbench.analyze.points import points
@@ -29,7 +27,6 @@ from attnbench.report.site.shelf import INDEX, TREND, Link, Shelf
 from attnbench.report.site.templates import tables_page
 from attnbench.report.tables import tables
 from attnbench.report.text import latex, markdown
-from attnbench.report.text.names import one_line
 from attnbench.report.text.numbers import percent
 from attnbench.report.text.statuses import cells, counted
 from attnbench.report.text.table import Table
@@ -40,7 +37,7 @@ from attnbench.store.run_folder import RunFolder
 
 _LIMITS = 6
 _COMPARISON = "Comparison of two commits"
-_SHARE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(%?)")
+_MARGIN = re.compile(r"--margin[ =](\d+(?:\.\d+)?|\.\d+)(%?)(?!\S)")
 _MOST = 10
 """The largest margin that a comparison may have had."""
 LimitsOf = Callable[[RunInfo, RunFolder], list[Limit]]
@@ -92,7 +89,7 @@ def _of_run(findings: Findings, shelf: Shelf) -> Made:
     return Made(
         page=shelf.write(INDEX, page([findings], shelf.home)),
         tables=_texts(shelf, "table", f"{run.suite.name}, run {run.id}", frame.csv(findings), tables(findings)),
-        words=(one_line(headline(findings)),),
+        words=(headline(findings),),
         cells=cells(findings.summaries),
         picture=picture(findings),
     )
@@ -107,7 +104,7 @@ def _of_limits(found: Found, shelf: Shelf, limits_of: LimitsOf) -> Made:
     for table in grids:
         some = "; ".join(f"{row[0]} {row[3]}" for row in table.rows[:_LIMITS])
         more = f"; and {len(table.rows) - _LIMITS} more" if len(table.rows) > _LIMITS else ""
-        words.append(one_line(f"{table.title}: {some}{more}."))
+        words.append(f"{table.title}: {some}{more}.")
     return Made(
         page=shelf.write(INDEX, tables_page(title, [info.suite.source], grids, shelf.home)),
         tables=_texts(shelf, "maxlen", title, limits_csv(findings, limits), grids),
@@ -141,18 +138,13 @@ def _of_comparison(old: Findings, new: Findings, older: Shelf, shelf: Shelf) -> 
             Link(_of_run(old, older).page.href, "the old side"),
             *_texts(shelf, "comparison", _COMPARISON, comparison_csv(judgement), [table]),
         ),
-        words=(one_line(f"{judgement.names[1]} against {judgement.names[0]}: {judgement.conclusion}."), terms),
+        words=(f"{judgement.names[1]} against {judgement.names[0]}: {judgement.conclusion}.", terms),
     )
 
 
 def margin_of(command: str) -> float:
     """Return the margin that a command line asked for; the usual one where it said nothing, or nothing that is a share."""
-    try:
-        words = shlex.split(command.replace("--margin=", "--margin "))
-    except ValueError:
-        return MARGIN
-    named = next((after for word, after in pairwise(words) if word == "--margin"), "")
-    match = _SHARE.fullmatch(named)
+    match = _MARGIN.search(command)
     share = float(match[1]) / (100 if match[2] else 1) if match else 0.0
     return share if 0 < share <= _MOST else MARGIN
 
@@ -171,4 +163,4 @@ def write_trend(runs: Sequence[Found], shelf: Shelf) -> tuple[Link, str]:
     trends = look(entries, tracks, quantity, MARGIN)
     link = shelf.write(TREND, trend_page(trends))
     words = f"Trend of {quantity.title} over {counted(len(runs), 'run')}"
-    return Link(link.href, words), one_line(f"{conclusion(trends)}.")
+    return Link(link.href, words), f"{conclusion(trends)}."

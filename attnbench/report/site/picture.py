@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ class Chosen:
     unit: Unit
     curves: tuple[Curve, ...]
     others: tuple[Curve, ...]
-    across: str = "N"
+    across: str
     """What the horizontal axis is."""
 
 
@@ -166,8 +166,7 @@ def _over_length(findings: Findings, section: Section) -> Chosen | None:
         failure = None if failed is None or where is None else (failed, where)
         values = {N: each.value for N, each in points.items()}
         curves[label] = Curve(findings.names[label], looks[label], values, failure)
-    title = f"{heading(quantity, section.workload)}; {section.title}"
-    return _named(section, curves, Chosen(title, quantity.unit, (), ()), most_first=quantity.more_is_better)
+    return _named(section, curves, heading(quantity, section.workload), quantity.unit, most_first=quantity.more_is_better)
 
 
 def _learning(findings: Findings, section: Section) -> Chosen | None:
@@ -182,11 +181,12 @@ def _learning(findings: Findings, section: Section) -> Chosen | None:
             if fits and moment.update > 0 and moment.middle > 0:
                 kept[round(moment.update)] = moment.middle
         curves[label] = Curve(findings.names[label], looks[label], dict(sorted(kept.items())))
-    loss = Chosen(f"held-out loss, nats; {section.title}", quantities(())[LOSS].unit, (), (), across="updates")
-    return _named(section, curves, loss)
+    return _named(section, curves, "held-out loss, nats", quantities(())[LOSS].unit, across="updates")
 
 
-def _named(section: Section, curves: Mapping[str, Curve], shown: Chosen, *, most_first: bool = False) -> Chosen | None:
+def _named(
+    section: Section, curves: Mapping[str, Curve], what: str, unit: Unit, *, across: str = "N", most_first: bool = False
+) -> Chosen | None:
     """Name the best at the length that most methods have, with the method that the others are compared with."""
     drawn = {label: curve for label, curve in curves.items() if curve.points}
     if not drawn:
@@ -201,4 +201,4 @@ def _named(section: Section, curves: Mapping[str, Curve], shown: Chosen, *, most
     if base is not None and base in drawn and base not in named:
         named = [*order[: MOST - 1], base]
     others = tuple(curve for label, curve in drawn.items() if label not in named)
-    return replace(shown, curves=tuple(drawn[label] for label in named), others=others)
+    return Chosen(f"{what}; {section.title}", unit, tuple(drawn[label] for label in named), others, across)

@@ -1,5 +1,7 @@
-"""Tables as HTML: whatever is in them is text."""
+"""Pages and tables as HTML: whatever is in them is text."""
 
+import base64
+import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
@@ -13,6 +15,34 @@ from attnbench.report.text.table import Table
 def safe(text: object) -> str:
     """Return a text on one line, without anything that HTML could take for markup."""
     return escape(one_line(str(text)))
+
+
+def trusted(text: str) -> Markup:
+    """Mark what is put into a page as it is: files of ours, and texts in which everything of others is escaped."""
+    return Markup(text)  # noqa: S704
+
+
+def digest(text: str) -> str:
+    """Return what a Content-Security-Policy calls a script or a stylesheet that may be used."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def rendered(package: str, template: str, **values: object) -> str:
+    """Return a page by a template in the folder of a package.
+
+    Names, reasons and machines come from users: all that is neither in the template nor trusted is escaped, and on one line.
+    """
+    # most commands make no page
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    def plain(value: object) -> object:
+        return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    loader = PackageLoader(package, ".")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=plain
+    )
+    return environment.get_template(template).render(**values)
 
 
 def row(texts: Sequence[str], bold: Collection[int] = ()) -> str:
@@ -32,4 +62,4 @@ def table_html(table: Table) -> Markup:
     rows = "".join(row(texts, bold.get(number, ())) for number, texts in enumerate(table.rows))
     caption = f'<caption class="unseen">{safe(table.title)}</caption>'
     # every text above went through `safe`
-    return Markup(f"<table>{caption}{head(table.headers)}<tbody>\n{rows}</tbody></table>")  # noqa: S704
+    return trusted(f"<table>{caption}{head(table.headers)}<tbody>\n{rows}</tbody></table>")

@@ -79,16 +79,6 @@ def test_every_cell_stands_once_in_the_order_of_its_line() -> None:
         assert lengths == sorted(set(lengths))
 
 
-def test_a_cell_that_fits_into_no_section_is_shown_all_the_same(decoding: Synthetic) -> None:
-    findings = found(decoding)
-    left, sections = findings.summaries[-1], []
-    for section in findings.sections:
-        sections.append(replace(section, summaries=tuple(s for s in section.summaries if s is not left)))
-    board = Board((replace(findings, sections=tuple(sections)),))
-    assert len(board.places) == len(findings.summaries)
-    assert board.groups[-1].section.conditions == "other"
-
-
 # JSON within HTML
 
 

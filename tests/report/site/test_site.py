@@ -272,7 +272,7 @@ def test_one_side_alone_is_shown_and_said_to_be_one(lab: Lab, out: Path, broken:
         ("attnbench gate quick --base main", 0.05),
         ("attnbench gate quick --margin much", 0.05),
         ("attnbench gate quick --margin 0", 0.05),
-        ("attnbench gate 'quick --margin 25%", 0.05),
+        ("attnbench gate o'brien.yaml --margin 25%", 0.25),
     ],
 )
 def test_the_margin_is_the_one_that_was_asked_for(command: str, margin: float) -> None:

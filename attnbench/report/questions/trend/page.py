@@ -2,9 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from importlib.resources import files
-
-from jinja2 import Environment, StrictUndefined
 
 from attnbench.analyze.quantities import TIME
 from attnbench.analyze.trend import Trend, Trends
@@ -12,7 +9,7 @@ from attnbench.analyze.verdict import Verdict
 from attnbench.report.questions.trend import words
 from attnbench.report.questions.trend.chart import pictures, runs_a_point
 from attnbench.report.questions.trend.names import track_names
-from attnbench.report.text.names import one_line
+from attnbench.report.text.html import rendered
 from attnbench.report.text.statuses import counted, short
 
 MOST = 60
@@ -27,9 +24,6 @@ _CHARTS = (
 
 def page(trends: Trends) -> str:
     """Write HTML of one file, which needs neither a network nor a script; whatever is in a name is inert."""
-    # names, reasons and machines come from users: all that is not in the template is escaped
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    template = files("attnbench.report.questions.trend").joinpath("page.html").read_text(encoding="utf-8")
     names = track_names(trend.track for trend in trends.trends)
     ordered = words.worst_first(trends)
     charts = pictures(trends, ordered[:MOST])
@@ -37,7 +31,7 @@ def page(trends: Trends) -> str:
     # by suite and machine, and therein by workload; each in the order of the worst that it holds
     suites: dict[tuple[str, str], dict[str, list[Mapping[str, object]]]] = {}
     for trend, card in zip(ordered[:MOST], cards, strict=False):
-        groups = suites.setdefault((trend.track.suite, one_line(trend.track.machine)), {})
+        groups = suites.setdefault((trend.track.suite, trend.track.machine), {})
         groups.setdefault(trend.track.cell.workload.value, []).append(card)
     changed, rows = [(trend, card) for trend, card in zip(ordered, cards, strict=True) if trend.turns], []
     for trend, card in changed[:_ROWS]:
@@ -45,8 +39,10 @@ def page(trends: Trends) -> str:
         old, new = trends.entries[turn.last], trends.entries[turn.first]
         since = words.joined("; ", new.date, words.commits(old, new))
         rows.append((card, (*words.change(turn, trends.quantity), since)))
-    return environment.from_string(template).render(
-        title=one_line(words.title(trends)),
+    return rendered(
+        "attnbench.report.questions.trend",
+        "page.html",
+        title=words.title(trends),
         extent=words.extent(trends),
         conclusion=words.conclusion(trends),
         rows=rows,
@@ -65,14 +61,14 @@ def _card(trends: Trends, trend: Trend, anchor: str, names: dict[tuple[str, str]
         what = f"{words.head(turn, quantity)}: {' → '.join(words.ends(turn, quantity))}"
         why = turn.reason if turn.verdict is Verdict.LOST else ""
         where = f"{new.date}, run {new.run}"
-        turns.append(one_line(words.joined("; ", what, why, where, words.commits(old, new), *words.about(trends, trend, turn))))
+        turns.append(words.joined("; ", what, why, where, words.commits(old, new), *words.about(trends, trend, turn)))
     if len(trend.turns) > _TURNS:
         turns.append(f"and {len(trend.turns) - _TURNS} earlier")
     newest = words.number(trend.newest, quantity) or f"no {quantity.title}"
     if trend.failing:
         status, reason = track.reasons[int(track.failures[-1])]
         newest = short(status)
-        turns = turns or [one_line(words.joined(": ", status, reason))]
+        turns = turns or [words.joined(": ", status, reason)]
     count, size = len(trend.used), runs_a_point(trend)
     varies = [f"from run to run ±{100 * trend.noise:.1f}%"] if count > 1 else []
     if count and quantity.name == TIME and not math.isnan(trend.spread):
@@ -85,7 +81,7 @@ def _card(trends: Trends, trend: Trend, anchor: str, names: dict[tuple[str, str]
     return {
         "trend": trend,
         "anchor": anchor,
-        "name": one_line(names[track.suite, track.cell.key]),
+        "name": names[track.suite, track.cell.key],
         "word": words.head(trend.turns[-1], quantity) if trend.turns else "",
         "newest": newest,
         "turns": turns,
