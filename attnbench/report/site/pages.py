@@ -131,7 +131,7 @@ def _of_selfcheck(found: Found, shelf: Shelf) -> Made:
 
 def _of_comparison(old: Findings, new: Findings, older: Shelf, shelf: Shelf) -> Made:
     """Write both sides of a comparison as runs, each to its own shelf, and the judgement between them."""
-    judgement = judge_runs((old.run, old.summaries), (new.run, new.summaries), margin_of(new.run.command), LEVEL)
+    judgement = judge_runs(old, new, margin_of(new.run.command), LEVEL)
     table = comparison_table(judgement)
     terms = f"As attnbench compare judges the two, with a margin of {percent(judgement.terms.margin)}."
     return Made(
