@@ -71,7 +71,7 @@ def _checklist(findings: Findings) -> str:
     versions = [f"{name}: {each.version}" for name, each in run.methods.items() if each.version]
     known = {
         "Which suite": f"{run.suite.name}, digest {run.suite.digest}; `{one_line(run.command)}`",
-        "On which machine": machine(findings),
+        "On which machine": machine(run),
         "Which code": one_line("; ".join(versions)),
         "Which shapes": shapes(findings.summaries),
         "How often, and what the ranges are": replication(findings.summaries, time),

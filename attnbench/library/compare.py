@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Unpack
 
-from attnbench.analyze.cells import summarize
 from attnbench.analyze.compare import level_of, looks, unclear
 from attnbench.analyze.quantities import TIME, recorded
 from attnbench.analyze.verdict import LEVEL, Ratio, resolution
@@ -80,8 +79,7 @@ def compare(
         raise UsageError(f"--metric {metric}: no cell of the runs has that; they have: {there}")
     if not others:
         return Comparison.of(judge_methods(old, baseline, reach, LEVEL, metric))
-    new = others[0]
-    return Comparison.of(judge_runs((old.run, old.summaries), (new.run, new.summaries), reach, LEVEL, metric))
+    return Comparison.of(judge_runs(old, others[0], reach, LEVEL, metric))
 
 
 def _unlike(old: Findings, new: Findings) -> tuple[str, str] | None:
@@ -186,7 +184,7 @@ def _judged(sides: tuple[_Side, _Side], ref: str, margin: float, how: How, most:
     say(f"{len(wanted)} cells, in turns with {ref}, up to {most} replicates a side: {folders[1].path}")
     for before, step in pairwise((0, *steps)):
         _measure(sides, range(before, step), wanted, how.reporter)
-        old, new = ((i, summarize(i.cells, folder.read())) for i, folder in zip(infos, folders, strict=True))
+        old, new = (Findings.of(info, folder.read()) for info, folder in zip(infos, folders, strict=True))
         judgement = judge_runs(old, new, margin, level_of(len(steps)))
         if not before:
             say(told_apart([c.ratio for c in judgement.comparisons if c.ratio], margin))

@@ -10,7 +10,6 @@ from attnbench.analyze.limits import Limit, limits
 from attnbench.library.answers import Answer, title
 from attnbench.library.runs import Run, RunLike
 from attnbench.places.place import carry_out
-from attnbench.report.findings import Findings
 from attnbench.report.questions.limits import ended, limits_csv, limits_tables, value_text
 from attnbench.report.site.runs import Kind, kind_of
 from attnbench.schedule.cells import MOST_ROWS
@@ -75,8 +74,8 @@ def maxlen(
         if kind_of(folder.info()) is not Kind.LIMITS:
             raise UsageError(f"{folder.path} holds no search for lengths; to begin one: attnbench maxlen SUITE")
     info = folder.info()
-    findings, found = Findings.of(info, ()), limits_of(info, folder)
-    return Answer(title(info), limits_tables(findings, found), own_csv=lambda: limits_csv(findings, found))
+    found = limits_of(info, folder)
+    return Answer(title(info), limits_tables(info, found), own_csv=lambda: limits_csv(info, found))
 
 
 def limits_of(run: RunInfo, folder: RunFolder) -> list[Limit]:

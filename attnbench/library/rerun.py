@@ -2,11 +2,11 @@
 
 from typing import Unpack
 
-from attnbench.analyze.quantities import TIME
 from attnbench.analyze.verdict import LEVEL
 from attnbench.library.answers import Comparison
 from attnbench.library.measuring import run as measure
 from attnbench.library.runs import Run, RunLike, read
+from attnbench.report.findings import Findings
 from attnbench.report.questions.comparison.judgement import judge_runs
 from attnbench.session.asked import cells_meant, share
 from attnbench.session.scene import How, Measuring
@@ -27,5 +27,5 @@ def rerun(run: RunLike, cell: str, *, margin: float | str = "5%", **how: Unpack[
     old = [summary for summary in then.findings.summaries if summary.cell.key in keys]
     # of methods that were not asked now nothing is to be said
     methods = {name: then.info.methods[name] for name in made.info.methods if name in then.info.methods}
-    before = then.info.model_copy(update={"methods": methods})
-    return made, Comparison.of(judge_runs((before, old), (made.info, made.findings.summaries), reach, LEVEL, TIME))
+    before = Findings.over(then.info.model_copy(update={"methods": methods}), old)
+    return made, Comparison.of(judge_runs(before, made.findings, reach, LEVEL))

@@ -84,7 +84,7 @@ def measured(findings: Findings, sections: Sequence[Section] | None = None) -> l
     members = findings.sections if sections is None else sections
     lines = grouped((line, section.title) for section in members for line in _of_section(findings, section) if line)
     placed = (line if len(held) == len(members) else f"{'; '.join(held)}: {line}" for line, held in lines.items())
-    return [*placed, machine(findings)]
+    return [*placed, machine(findings.run)]
 
 
 def _of_section(findings: Findings, section: Section) -> list[str]:
@@ -184,9 +184,8 @@ def _inputs(summaries: Sequence[CellSummary]) -> str:
     return one_line(kinds if scales in {"1", ""} else f"{kinds}, queries and keys times {scales}")
 
 
-def machine(findings: Findings) -> str:
+def machine(run: RunInfo) -> str:
     """Name the device, the processor, versions, and the run."""
-    run = findings.run
     facts = run.environment | run.surroundings.facts
     known = [_said(facts[name], form) for name, form in _MACHINE if facts.get(name) is not None]
     others = [f"; also {one_line(run.on(digest).machine)}, environment {digest}" for digest in run.elsewhere]
@@ -210,10 +209,11 @@ def on_each_device(findings: Findings, sections: Sequence[Section] | None = None
 
 def device_name(findings: Findings, sections: Sequence[Section] | None = None) -> str:
     """Return the GPU, or the processor, in the maker's words; of cells of unlike devices, that of each."""
-    return "; ".join(dict.fromkeys(_device(run) for run in on_each_device(findings, sections)))
+    return "; ".join(dict.fromkeys(device_of(run) for run in on_each_device(findings, sections)))
 
 
-def _device(run: RunInfo) -> str:
+def device_of(run: RunInfo) -> str:
+    """Return the GPU, or the processor, in the maker's words, of a run that was measured on one device."""
     facts = run.environment | run.surroundings.facts
     names = ("gpu", "processor") if run.surroundings.device.startswith("cuda") else ("processor",)
     return next((one_line(str(facts[name])) for name in names if facts.get(name)), run.surroundings.device)
@@ -229,7 +229,7 @@ def short_machine(findings: Findings) -> str:
     """Write `2 cores (Intel Xeon)`, or the name of the GPU; of cells of unlike devices, that of each."""
     found: dict[str, None] = {}
     for run in on_each_device(findings):
-        full = _device(run)
+        full = device_of(run)
         name = shorten(without_noise(full) or full, _SHORT)
         cores = (run.environment | run.surroundings.facts).get("cores")
         counted = isinstance(cores, int) and not run.surroundings.device.startswith("cuda")

@@ -59,7 +59,7 @@ def summary(findings: Findings, *, unicode: bool = True) -> str:
     more = [f"{len(why) - _REASONS} more reasons: see table.md"] if len(why) > _REASONS else []
     timed = [s for s in findings.summaries if s.ok and s.cell.workload is not Workload.TRAIN]
     look = [FIRST_LOOK] if any(s.replicates < ENOUGH for s in timed) else []
-    about = (*warnings(findings, findings.summaries), *backends(findings, findings.summaries), machine(findings))
+    about = (*warnings(findings, findings.summaries), *backends(findings, findings.summaries), machine(findings.run))
     lines.append("")
     for line in (*why[:_REASONS], *more, *look, *about):
         # over a few lines; of a longer one the middle goes, where most methods are listed

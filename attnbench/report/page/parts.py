@@ -176,7 +176,7 @@ def drawings(findings: Findings, section: Section) -> list[dict[str, object]]:
         images = mosaic(cell)
         if images is not None:
             at = f", N = {cell.cell.problem.N:,}" if len(section.lengths) > 1 else ""
-            name, count = f"{findings.names[cell.cell.label]}{at}", len(images.lefts)
+            name, count = f"{findings.names[cell.cell.label]}{at}", len(images.given_ends)
             given = f"{count} image{'' if count == 1 else 's'} given"
             file, scale = BytesIO(), max(1, round(_SIDE / images.rows))
             imsave(file, images.pixels, format="png")

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.limits import Limit
-from attnbench.analyze.main_counter import MainCounter, main_counter
-from attnbench.analyze.sections import sections
 from attnbench.report.conditions import machine
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import one_line, shorten
@@ -15,23 +13,23 @@ from attnbench.report.text.table import Table, rows_csv
 from attnbench.schema.cell import Batch
 from attnbench.schema.errand import FIT_SHARE
 from attnbench.schema.noun import Scalar
+from attnbench.schema.run import RunInfo
 from attnbench.schema.units import bytes_, length, seconds
 
 _WHY = 160
 
 
-def limits_tables(findings: Findings, found: Sequence[Limit]) -> list[Table]:
+def limits_tables(run: RunInfo, found: Sequence[Limit]) -> list[Table]:
     """Return one table a section, in the order of the run."""
-    summaries = [limit.summary for limit in found]
-    by_cell = {limit.summary.cell.key: limit for limit in found}
-    counter, tables = main_counter(summaries), []
-    for section in sections(summaries, findings.run.suite.axes):
+    by_cell, tables = {limit.summary.cell.key: limit for limit in found}, []
+    findings = Findings.over(run, [limit.summary for limit in found])
+    for section in findings.sections:
         members, rows = [by_cell[summary.cell.key] for summary in section.summaries], []
         batches = section.summaries[0].cell.batch is Batch.LARGEST
         what, given = ("B", "N") if batches else ("N", "B")
         for limit in members:
             summary, problem = limit.summary, limit.summary.cell.problem
-            peak = _peak(summary, counter)
+            peak = _peak(findings, summary)
             rows.append(
                 (
                     findings.names[summary.cell.label],
@@ -45,7 +43,7 @@ def limits_tables(findings: Findings, found: Sequence[Limit]) -> list[Table]:
             )
         title = f"Largest {what} that fits: {section.title.removesuffix(', largest B that fits')}"
         headers = ("method", "tier", given, f"largest {what}", "memory of a call", "a call takes", "ended by")
-        tables.append(Table(title, headers, tuple(rows), notes=tuple(_notes(findings, members, counter, what))))
+        tables.append(Table(title, headers, tuple(rows), notes=tuple(_notes(findings, members, what))))
     return tables
 
 
@@ -65,9 +63,9 @@ def ended(limit: Limit) -> str:
     return f"{SCARCE[status]} ({words})" if status in SCARCE else words
 
 
-def _notes(findings: Findings, found: Sequence[Limit], counter: MainCounter | None, what: str) -> list[str]:
+def _notes(findings: Findings, found: Sequence[Limit], what: str) -> list[str]:
     """Say what fits, how well it is known, and what ended a search where it was neither memory nor time."""
-    suite, device = findings.run.suite, findings.run.surroundings
+    suite, device, counter = findings.run.suite, findings.run.surroundings, findings.counter
     memory = f"{percent(FIT_SHARE)} of the memory allowed"
     if device.device == "cpu":
         memory += f" ({bytes_(round(suite.budget.memory * device.memory_bytes))})"
@@ -86,18 +84,18 @@ def _notes(findings: Findings, found: Sequence[Limit], counter: MainCounter | No
         if limit.value and limit.bound is not None and limit.bound.status not in SCARCE:
             name = findings.names[limit.summary.cell.label]
             lines.append(f"{name}, {ended(limit)}: {shorten(limit.bound.reason, _WHY)}")
-    return [*dict.fromkeys(lines), machine(findings)]
+    return [*dict.fromkeys(lines), machine(findings.run)]
 
 
-def _peak(summary: CellSummary, counter: MainCounter | None) -> int | None:
+def _peak(findings: Findings, summary: CellSummary) -> int | None:
     """Return the bytes of a call of the whole batch."""
+    counter = findings.counter
     return summary.memory.bytes(counter.name) if counter and counter.per_sample(summary) is not None else None
 
 
-def limits_csv(findings: Findings, found: Sequence[Limit]) -> str:
+def limits_csv(run: RunInfo, found: Sequence[Limit]) -> str:
     """Return numbers in SI units; what is missing is empty and has a reason."""
-    counter = main_counter([limit.summary for limit in found])
-    rows = []
+    findings, rows = Findings.over(run, [limit.summary for limit in found]), []
     for limit in found:
         summary, bound = limit.summary, limit.bound
         cell, batches, p = summary.cell, summary.cell.batch is Batch.LARGEST, summary.cell.problem
@@ -121,8 +119,8 @@ def limits_csv(findings: Findings, found: Sequence[Limit]) -> str:
             "ended_at": limit.bound_at,
             "ended_reason": bound.reason if bound else "",
             "call_seconds": limit.seconds,
-            "memory_counter": counter.name if counter else None,
-            "memory_bytes": _peak(summary, counter),
+            "memory_counter": findings.counter.name if findings.counter else None,
+            "memory_bytes": _peak(findings, summary),
             "cell": cell.key,
         }
         rows.append(row)

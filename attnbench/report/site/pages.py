@@ -99,15 +99,15 @@ def _of_limits(found: Found, shelf: Shelf, limits_of: LimitsOf) -> Made:
     """Write a search for the longest sequence, or the largest batch."""
     folder = RunFolder(found.path)
     info = folder.info()
-    findings, limits = Findings.of(info, ()), limits_of(info, folder)
-    grids, title, words = limits_tables(findings, limits), f"{info.suite.name}, run {info.id}", []
+    limits = limits_of(info, folder)
+    grids, title, words = limits_tables(info, limits), f"{info.suite.name}, run {info.id}", []
     for table in grids:
         some = "; ".join(f"{row[0]} {row[3]}" for row in table.rows[:_LIMITS])
         more = f"; and {len(table.rows) - _LIMITS} more" if len(table.rows) > _LIMITS else ""
         words.append(f"{table.title}: {some}{more}.")
     return Made(
         page=shelf.write(INDEX, tables_page(title, [info.suite.source], grids, shelf.home)),
-        tables=_texts(shelf, "maxlen", title, limits_csv(findings, limits), grids),
+        tables=_texts(shelf, "maxlen", title, limits_csv(info, limits), grids),
         words=tuple(words),
     )
 
@@ -128,7 +128,7 @@ def _of_selfcheck(found: Found, shelf: Shelf) -> Made:
 
 def _of_comparison(old: Findings, new: Findings, older: Shelf, shelf: Shelf) -> Made:
     """Write both sides of a comparison as runs, each to its own shelf, and the judgement between them."""
-    judgement = judge_runs((old.run, old.summaries), (new.run, new.summaries), margin_of(new.run.command), LEVEL)
+    judgement = judge_runs(old, new, margin_of(new.run.command), LEVEL)
     table = comparison_table(judgement)
     terms = f"As attnbench compare judges the two, with a margin of {percent(judgement.terms.margin)}."
     return Made(

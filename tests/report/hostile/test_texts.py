@@ -48,8 +48,7 @@ BLOCKS = ("heading", "table", "thead", "tbody", "tr", "th", "td", "inline", "bul
 @pytest.fixture
 def judgement(run: Bundle) -> Judgement:
     other = run.info.model_copy(update={"id": f"other {run.nasty}", "command": "x"})
-    sides = [(info, run.findings.summaries) for info in (run.info, other)]
-    return judge_runs(sides[0], sides[1], 0.05, LEVEL)
+    return judge_runs(run.findings, replace(run.findings, run=other), 0.05, LEVEL)
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from attnbench.report.text import markdown
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.schema.record import Record
-from attnbench.schema.run import RunInfo
 from tests.report.conftest import Synthetic
 from tests.report.stored import as_stored
 
@@ -66,7 +65,7 @@ def two(made: Synthetic, *changes: Change, metric: str = "time") -> Judgement:
     run = made.run().model_copy(update={"interleaved": "x"})
     before = run.model_copy(update={"id": "20260101-000000-000001-base", "git": {"commit": "a" * 40, "dirty": False}})
     now = run.model_copy(update={"id": "20260101-000000-000001-new", "git": {"commit": "b" * 40, "dirty": True}})
-    return judge_runs((before, summarize(run.cells, records)), (now, summarize(run.cells, changed)), 0.05, LEVEL, metric)
+    return judge_runs(Findings.of(before, records), Findings.of(now, changed), 0.05, LEVEL, metric)
 
 
 @pytest.fixture
@@ -102,7 +101,8 @@ def test_memory_that_differs_from_process_to_process_is_not_judged_and_what_else
         counters = {name: counter for name, counter in each.memory.counters.items() if name != "torch_profiler_peak"}
         cells.append(replace(each, memory=replace(each.memory, counters=counters)))
     newer = {**info.environment, "torch": "2.14.0"}
-    found = judge_runs((info, cells), (info.model_copy(update={"environment": newer}), cells), 0.05, LEVEL)
+    old = Findings.over(info, cells)
+    found = judge_runs(old, replace(old, run=info.model_copy(update={"environment": newer})), 0.05, LEVEL)
     assert found.terms.counter is None
     assert not found.terms.paired
     assert any("one after the other" in note for note in found.notes)
@@ -146,9 +146,10 @@ def test_the_headline_says_whether_it_is_unclear_or_nothing_was_judged(judgement
 
 
 def test_each_side_is_read_by_its_own_formulas_of_cost(five: Synthetic) -> None:
-    old, cells = five.run(), summarize(five.run().cells, five.records())
-    costs = {key: cost.model_copy(update={"executed_flops": 2 * cost.executed_flops}) for key, cost in old.costs.items()}
-    found = judge_runs((old, cells), (old.model_copy(update={"costs": costs}), cells), 0.05, LEVEL, "flops")
+    old = Findings.of(five.run(), five.records())
+    costs = {key: cost.model_copy(update={"executed_flops": 2 * cost.executed_flops}) for key, cost in old.run.costs.items()}
+    new = replace(old, run=old.run.model_copy(update={"costs": costs}))
+    found = judge_runs(old, new, 0.05, LEVEL, "flops")
     rows = [row for row in csv.DictReader(io.StringIO(comparison_csv(found))) if row["ratio"]]
     assert {float(row["ratio"]) for row in rows} == {2.0}
     assert [float(row["new"]) / float(row["old"]) for row in rows] == pytest.approx([2.0] * len(rows), rel=1e-4)
@@ -182,6 +183,6 @@ def test_a_short_job_summary_is_whole_and_a_long_one_is_cut_before_it_is_dropped
 
 
 def test_there_is_a_picture_of_nothing_and_of_names_that_are_markup(hostile: Synthetic) -> None:
-    empty: RunInfo = Synthetic([]).run()
-    assert len(ratio_plot(judge_runs((empty, []), (empty, []), 0.05, LEVEL), "svg")) > 1000
+    empty = Findings.of(Synthetic([]).run(), ())
+    assert len(ratio_plot(judge_runs(empty, empty, 0.05, LEVEL), "svg")) > 1000
     assert b"<script" not in ratio_plot(two(hostile), "svg")

@@ -232,8 +232,7 @@ def laid(cell: CellSummary) -> Mosaic:
 
 def test_what_was_given_completed_and_drawn_stand_below_each_other_from_black_to_white() -> None:
     made = laid(images("digits", 2, drawn=[16.0] * 128))
-    assert list(made.tops.items()) == [(GIVEN, 0), (COMPLETED, 9), (DRAWN, 18)]
-    assert made.lefts == (0, 9)
+    assert list(made.middles.items()) == [(GIVEN, 3.5), (COMPLETED, 12.5), (DRAWN, 21.5)]
     assert made.pixels.shape == (26, 17, 4)
     np.testing.assert_allclose(made.pixels[0, :8, 0], np.arange(8) / 16)
     np.testing.assert_allclose(made.pixels[18:, 9:, :3], 1.0)
@@ -249,7 +248,7 @@ def test_three_columns_for_one_are_the_colours_of_a_pixel() -> None:
     # the second pixel of the first row is green
     pixel[4] = 255.0
     made = laid(images("cifar10", 1, given=pixel))
-    assert made.columns == 32
+    assert made.pixels.shape[1] == 32
     np.testing.assert_allclose(made.pixels[0, 1], [0.0, 1.0, 0.0, 1.0])
     np.testing.assert_allclose(made.pixels[0, 0], [0.0, 0.0, 0.0, 1.0])
 
@@ -294,4 +293,4 @@ def test_who_drew_nothing_is_named_with_the_reason(picturing: Synthetic) -> None
 def test_no_more_images_are_shown_than_have_room_and_that_is_said(picturing: Synthetic) -> None:
     picturing.trainings = (Training(task=Task.PIXELS, updates=2000, drawings=20),)
     assert "The first 8 of 20 of each." in caption(found(picturing), "drawings")
-    assert len(laid(images("digits", 20)).lefts) == 8
+    assert len(laid(images("digits", 20)).given_ends) == 8

@@ -6,7 +6,6 @@ import io
 import pytest
 
 from attnbench.analyze.limits import limits
-from attnbench.report.findings import Findings
 from attnbench.report.questions.limits import ended, limits_csv, limits_tables, value_text
 from attnbench.report.text import latex, markdown
 from attnbench.report.text.table import plain
@@ -50,12 +49,11 @@ def search(cell: Cell) -> list[Record]:
 
 
 def test_a_section_is_a_table_a_method_a_row_and_below_stands_why_some_do_not_fit_on_a_terminal_once(run: RunInfo) -> None:
-    findings = Findings.of(run, ())
     found = limits(run.cells, [r for cell in run.cells for r in search(cell)], MOST)
-    tables = limits_tables(findings, found)
+    tables = limits_tables(run, found)
     assert as_stored("limits.md", markdown.markdown(tables, "Limits"))
     assert as_stored("limits.txt", plain(tables) + "\n")
-    assert as_stored("limits.csv", limits_csv(findings, found))
+    assert as_stored("limits.csv", limits_csv(run, found))
     assert [row[3] for row in tables[0].rows] == ["6,144", "32,768", "2,048", "does not run"]
 
 
@@ -64,14 +62,14 @@ def test_a_search_that_was_cut_or_not_begun_says_so(run: RunInfo) -> None:
     cut, never = (limits([cell], found, MOST)[0] for found in (search(cell)[:1], []))
     assert (value_text(cut), ended(cut)) == ("at least 6,144", "unfinished")
     assert (value_text(never), ended(never)) == ("not searched", "unfinished")
-    assert "unfinished" in limits_csv(Findings.of(run, ()), [cut, never])
+    assert "unfinished" in limits_csv(run, [cut, never])
 
 
 def test_where_no_memory_was_read_it_is_n_a_with_the_reason_and_never_0(run: RunInfo) -> None:
     cell = run.cells[0]
     trial, _, _ = search(cell)
     full = record(cell, Pass.MEMORY, Failed(status=Status.OOM_HOST, reason="full"), HELD[cell.method])
-    (table,) = limits_tables(Findings.of(run, ()), limits([cell], [trial, full], MOST))
+    (table,) = limits_tables(run, limits([cell], [trial, full], MOST))
     assert table.rows[0][4] == "n/a"
     assert "Memory n/a: oom_host: full." in table.notes
 
@@ -81,10 +79,10 @@ def test_a_largest_batch_stands_beside_its_length() -> None:
     batches = Synthetic(laws, (512, 1024), (True,), (Workload.DECODE,), batches=(Batch.LARGEST,), replicates=1)
     run, records = batches.run(), [r for r in batches.records() if r.job.phase is Pass.FIT]
     found = limits(run.cells, records, 2**16 - 1)
-    (table,) = limits_tables(Findings.of(run, ()), found)
+    (table,) = limits_tables(run, found)
     assert table.title == "Largest B that fits: decode, causal, float32"
     assert [row[2:4] for row in table.rows] == [("512", "at least 128"), ("1k", "at least 64")]
-    rows = list(csv.DictReader(io.StringIO(limits_csv(Findings.of(run, ()), found))))
+    rows = list(csv.DictReader(io.StringIO(limits_csv(run, found))))
     assert [(row["searched"], row["N"], row["B"]) for row in rows] == [("B", "512", "128"), ("B", "1024", "64")]
 
 
@@ -92,9 +90,9 @@ def test_names_and_reasons_stay_text_in_every_form(hostile: Synthetic) -> None:
     run = hostile.run()
     bad = Failed(status=Status.ERROR, reason="=a\nb | $x$ \\end{table*} <b> \x1b[31m")
     found = limits(run.cells, [record(cell, Pass.FIT, bad, cell.problem.N) for cell in run.cells], MOST)
-    tables = limits_tables(Findings.of(run, ()), found)
+    tables = limits_tables(run, found)
     assert "<b>" not in markdown.markdown(tables, "t")
     assert "\\end{table*} " not in latex.latex(tables)
     assert all(line.isprintable() for line in plain(tables).split("\n"))
-    rows = csv.reader(io.StringIO(limits_csv(Findings.of(run, ()), found)))
+    rows = csv.reader(io.StringIO(limits_csv(run, found)))
     assert not [row for row in rows if row[0][0] in "=+-@"]

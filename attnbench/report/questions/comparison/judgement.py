@@ -1,12 +1,10 @@
 """From what was recorded to a judgement, which every form of the answer is made from; of two runs, or of one run's methods."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.compare import ORDER, Comparison, Pair, Terms, compare, same_cells, worst_first
 from attnbench.analyze.main_counter import steady_counter
 from attnbench.analyze.quantities import TIME, Quantity, Unit, quantities
@@ -18,7 +16,6 @@ from attnbench.report.findings import Findings
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.numbers import heading, percent
 from attnbench.schema.cell import Workload
-from attnbench.schema.run import RunInfo
 
 _MOST = 12
 """Differences between two runs that are told one by one."""
@@ -107,13 +104,10 @@ def word(verdict: Verdict, unit: Unit) -> str:
     return _WORDS.get(unit, worse_or_better).get(verdict, verdict.value)
 
 
-Side = tuple[RunInfo, Sequence[CellSummary]]
-
-
-def judge_runs(old: Side, new: Side, margin: float, level: float, metric: str = TIME) -> Judgement:
+def judge_runs(old: Findings, new: Findings, margin: float, level: float, metric: str = TIME) -> Judgement:
     """Judge cells of one key against each other by one figure; paired where the two runs were measured in turns."""
-    (before, old_cells), (now, new_cells) = old, new
-    every, pairs = [*old_cells, *new_cells], same_cells(old_cells, new_cells)
+    before, now = old.run, new.run
+    every, pairs = [*old.summaries, *new.summaries], same_cells(old.summaries, new.summaries)
     figure, former = (quantities(every, run)[metric] for run in (now, before))
     in_turns = bool(now.interleaved) and now.interleaved == before.interleaved
     terms = Terms(figure, former, steady_counter(every) if metric == TIME else None, margin, level, paired=in_turns)

@@ -7,6 +7,7 @@ from tabulate import tabulate
 
 from attnbench.analyze.compare import Comparison, Exit, is_lost
 from attnbench.analyze.quantities import TIME, Unit
+from attnbench.analyze.sections import grouped
 from attnbench.analyze.verdict import Ratio, Verdict
 from attnbench.report.questions.comparison.judgement import Judgement, word
 from attnbench.report.text.markdown import escape, one_table
@@ -100,15 +101,15 @@ def _memory(comparison: Comparison) -> str:
 
 def reasons(judgement: Judgement) -> list[str]:
     """Say why cells have no ratio: one line per reason, at most forty."""
-    found: dict[str, dict[str, None]] = {}
-    for row in judgement.sorted:
-        if row.reason:
-            place = f"{method(row)} at N={length(row.pair.any.cell.problem.N)}"
-            found.setdefault(f"{row.verdict}: {one_line(row.reason)}", {})[place] = None
+    told = (
+        (f"{row.verdict}: {one_line(row.reason)}", f"{method(row)} at N={length(row.pair.any.cell.problem.N)}")
+        for row in judgement.sorted
+        if row.reason
+    )
     lines = []
-    for why, places in found.items():
+    for why, places in grouped(dict.fromkeys(told)).items():
         more = f" and {len(places) - 4} more" if len(places) > 4 else ""
-        lines.append(f"{shorten(why, 200)}: {', '.join([*places][:4])}{more}.")
+        lines.append(f"{shorten(why, 200)}: {', '.join(places[:4])}{more}.")
     if len(lines) > _REASONS:
         lines[_REASONS:] = [f"{len(lines) - _REASONS} more reasons stand in the CSV."]
     return lines

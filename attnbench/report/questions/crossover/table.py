@@ -138,7 +138,7 @@ def crossover_tables(findings: Findings, compared: Sequence[Versus]) -> list[Tab
             span = f"{at[0]:,} to {at[-1]:,} ({len(at)} lengths)" if len(at) > 2 else listed(at)
             rows.append((names[versus.of], names[versus.over], leads, span, str(found.replicates)))
             notes += [f"{remark[0].upper()}{remark[1:]}." for remark in remarks(versus, names)]
-        notes += [*reasons([cell for versus in members for cell in versus.cells], names), machine(findings)]
+        notes += [*reasons([cell for versus in members for cell in versus.cells], names), machine(findings.run)]
         tables.append(
             Table(
                 title=f"Crossover by {quantity.name}{f' ({quantity.about})' if quantity.about else ''}: {section.title}",

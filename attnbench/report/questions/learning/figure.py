@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attnbench.analyze.cells import LOSSES, CellSummary, Moment, learning_curve
 from attnbench.analyze.quantities import Unit
-from attnbench.analyze.sections import Section
+from attnbench.analyze.sections import Section, grouped
 from attnbench.report.conditions import device_name, measured
 from attnbench.report.drawing.kinds import CannotDrawError, Drawing, by_workload, text
 from attnbench.report.drawing.lines import parts, second_line
@@ -126,24 +126,12 @@ class Mosaic:
     """Red, green, blue and opacity by row and column; between images the ground shows."""
 
     pixels: _Pixels
-    tops: dict[str, int]
-    """First row of each strip."""
     rows: int
     """Of one image."""
-    lefts: tuple[int, ...]
-    """First column of each image."""
-    columns: int
-
-    @property
-    def middles(self) -> dict[str, float]:
-        """Return the middle row of each strip, in the coordinates of pixels, whose centres are whole."""
-        return {name: top + (self.rows - 1) / 2 for name, top in self.tops.items()}
-
-    @property
-    def given_ends(self) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-        """Return for each completed image the line below the half that was given."""
-        y = self.tops[COMPLETED] + self.rows // 2 - 0.5
-        return [((left - 0.5, y), (left + self.columns - 0.5, y)) for left in self.lefts]
+    middles: dict[str, float]
+    """The middle row of each strip, in the coordinates of pixels, whose centres are whole."""
+    given_ends: list[tuple[tuple[float, float], tuple[float, float]]]
+    """For each completed image the line below the half that was given."""
 
 
 def mosaic(summary: CellSummary) -> Mosaic | None:
@@ -164,14 +152,16 @@ def mosaic(summary: CellSummary) -> Mosaic | None:
         strips[name] = np.broadcast_to(images, (*images.shape[:3], _COLOURS)) / max(1, levels - 1)
     count, columns = min(MOST, *map(len, strips.values())), strips[GIVEN].shape[2]
     gap = max(1, rows // 8)
-    lefts = tuple(i * (columns + gap) for i in range(count))
+    lefts = [i * (columns + gap) for i in range(count)]
     tops = {name: i * (rows + gap) for i, name in enumerate(strips)}
     pixels = np.zeros((len(strips) * (rows + gap) - gap, count * (columns + gap) - gap, _COLOURS + 1))
     for name, images in strips.items():
         for left, image in zip(lefts, images, strict=False):
             place = pixels[tops[name] : tops[name] + rows, left : left + columns]
             place[..., :_COLOURS], place[..., _COLOURS] = np.clip(image, 0.0, 1.0), 1.0
-    return Mosaic(pixels, tops, rows, lefts, columns)
+    end = tops[COMPLETED] + rows // 2 - 0.5
+    given_ends = [((left - 0.5, end), (left + columns - 0.5, end)) for left in lefts]
+    return Mosaic(pixels, rows, {name: top + (rows - 1) / 2 for name, top in tops.items()}, given_ends)
 
 
 def drawings(findings: Findings, sheet: Sheet) -> list[Drawing]:
@@ -230,11 +220,11 @@ def _draw_images(found: Mosaic | None, failed: _Crosses, axes: Axes) -> None:
 
 def _untrained(findings: Findings, groups: Sequence[Section], lacks: Callable[[CellSummary], str]) -> _Crosses:
     """Return the words for the legend on each method that failed in some section; `lacks` says what an ok cell lacks."""
-    every: dict[str, list[tuple[Section, str]]] = {}
-    for group in groups:
-        for cell in group.summaries:
-            words = lacks(cell) if cell.ok else f"{short(cell.status)}: {shorten(cell.reason, 60)}"
-            every.setdefault(cell.cell.label, []).append((group, words))
+
+    def why(cell: CellSummary) -> str:
+        return lacks(cell) if cell.ok else f"{short(cell.status)}: {shorten(cell.reason, 60)}"
+
+    every = grouped((cell.cell.label, (group, why(cell))) for group in groups for cell in group.summaries)
     found, looks = {}, run_looks(findings)
     for label, cells in every.items():
         failed = [(group, words) for group, words in cells if words]

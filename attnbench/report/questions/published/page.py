@@ -64,7 +64,7 @@ def published_page(shown: Sequence[Shown]) -> str:
     texts = [(f"{each.suite.name}: {each.suite.source}", *_numbers(each.rows)) for each in ordered]
     texts.append(("all", *_numbers([row for each in ordered for row in each.rows])))
     headers = ("suite", "figures", *(finding.value or "only beside" for finding in Finding))
-    machines = dict.fromkeys(machine(each.findings).partition("; environment")[0] for each in ordered if each.findings)
+    machines = dict.fromkeys(machine(each.findings.run).partition("; environment")[0] for each in ordered if each.findings)
     tables = [Table("All figures", headers, tuple(texts), notes=tuple(machines))]
     for each in ordered:
         notes = [*_older(each.suite, each.findings), *about(each.findings)] if each.findings else []

@@ -179,7 +179,7 @@ def about(findings: Findings) -> list[str]:
     """Say what our figures were measured on: the model where there is one, the shapes, and the machine."""
     timed = [s for s in findings.summaries if s.cell.training is None]
     shaped = [f"Attention alone: {shapes(timed)}."] if timed else []
-    return [*filter(None, [model_note(findings.summaries)]), *shaped, machine(findings)]
+    return [*filter(None, [model_note(findings.summaries)]), *shaped, machine(findings.run)]
 
 
 def reasons(rows: Sequence[Row]) -> list[str]:

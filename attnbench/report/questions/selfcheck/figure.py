@@ -8,12 +8,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from attnbench.analyze.selfcheck import INJECTED, SURE, Calibration, Power
-from attnbench.report.conditions import device_name
+from attnbench.report.conditions import device_of
 from attnbench.report.drawing.images import images
 from attnbench.report.drawing.panels import Panel, figures, named
 from attnbench.report.drawing.sheet import FOLDER
 from attnbench.report.drawing.style import applied, looks, said, scaled, soft
-from attnbench.report.findings import Findings
 from attnbench.report.questions.selfcheck.table import cell_words, subject
 from attnbench.report.text.names import shorten
 from attnbench.schema.run import RunInfo
@@ -46,7 +45,7 @@ def figure(found: Calibration, run: RunInfo) -> Figure:
         for column, (head, margin) in enumerate(heads.items())
     ]
     title = f"selfcheck of {shorten(subject(found.plan), 40)}: which slow-down is found"
-    (picture,) = figures(panels, FOLDER, title, f"{cell_words(found.plan)}; {device_name(Findings.of(run, ()))}", (2.8, 1.9))
+    (picture,) = figures(panels, FOLDER, title, f"{cell_words(found.plan)}; {device_of(run)}", (2.8, 1.9))
     return picture
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from attnbench.analyze.selfcheck import INJECTED, LIKELY, SOUGHT, SURE, Calibration, Hits, Power, smallest
 from attnbench.analyze.statistics import Interval
 from attnbench.report.conditions import machine
-from attnbench.report.findings import Findings
 from attnbench.report.text.markdown import markdown
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.numbers import in_percent
@@ -79,7 +78,7 @@ def notes(found: Calibration, run: RunInfo) -> list[str]:
             "such drift lies between two stored runs, and in no interval."
         )
     lines += [f"Processes marked: {flags}."] if flags else []
-    return [one_line(line) for line in [*lines, machine(Findings.of(run, ()))]]
+    return [one_line(line) for line in [*lines, machine(run)]]
 
 
 def page(found: Calibration, run: RunInfo) -> str:
