@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from attnbench.library.bundle import bundle
     from attnbench.library.check import check
     from attnbench.library.cite import cite
-    from attnbench.library.compare import compare, gate
+    from attnbench.library.compare import compare, gate, rerun
     from attnbench.library.crossover import crossover
     from attnbench.library.maxlen import maxlen
     from attnbench.library.measuring import run
     from attnbench.library.merge import merge
     from attnbench.library.plan import methods, plan
     from attnbench.library.reading import add_to_history, export, history, page, published, record, site, trend
-    from attnbench.library.rerun import rerun
     from attnbench.library.runs import Run, read
     from attnbench.library.selfcheck import selfcheck
     from attnbench.library.submit import submit
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from attnbench.session.reporter import Reporter
 
 _PLACES = {
-    "library.compare": "gate",
+    "library.compare": "gate rerun",
     "library.measuring": "run",
     "library.plan": "methods",
     "library.reading": "add_to_history export history page published record site trend",

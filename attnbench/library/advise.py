@@ -122,6 +122,10 @@ class _Known:
         return alike and self.cell.method == cell.method and _parameters(self.cell) == _parameters(cell)
 
 
+_Qualities = Mapping[_Wish, _Known | None]
+"""What was recorded of a method, of each quality that is asked for."""
+
+
 def advise(  # noqa: PLR0913 - one parameter an option
     *runs: RunLike,
     N: int | str,
@@ -164,8 +168,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
             f"nothing was measured at N = {wanted:,}, {asked.value}, {'causal' if causal else 'non-causal'}; {known}{example}"
         )
     place = sorted(there, key=lambda place: place.rank(wanted))[-1]
-    question = _Question(wanted, limit, by, {wish: _recorded(wish, sources) for wish in wishes})
-    return _answer(question, place, len(there) - 1, measure)
+    return _answer(place, wanted, limit, by, {wish: _recorded(wish, sources) for wish in wishes}, len(there) - 1, measure)
 
 
 def _wishes(given: Sequence[str], argument: str, *, at_least: bool) -> Iterator[_Wish]:
@@ -201,69 +204,57 @@ def _parameters(cell: Cell) -> dict[str, object]:
     return {each.name: each.default for each in accepted if each.default is not each.empty} | dict(cell.params)
 
 
-@dataclass(frozen=True)
-class _Question:
-    """What a method has to be, to qualify."""
-
-    N: int
-    limit: float | None
-    by: str
-    qualities: Mapping[_Wish, Sequence[_Known]]
-    """What was recorded of each quality that is asked for."""
-
-    def known(self, cell: CellSummary) -> dict[_Wish, _Known | None]:
-        """The first of what was recorded of each quality that is one of this cell."""
-        return {
-            wish: next((each for each in known if each.holds_for(cell.cell)), None) for wish, known in self.qualities.items()
-        }
-
-    def standing(self, findings: Findings, cell: CellSummary) -> tuple[int, str]:
-        """Whether a method qualifies (0), nobody knows (1) or it does not (2), and why."""
-        known, needed = self.known(cell), findings.quantities[MEMORY].estimate(cell)
-        if cell.status in UNFINISHED:
-            return 1, f"unknown: {short(cell.status)}"
-        if not cell.ok:
-            return 2, short(cell.status)
-        if not findings.quantities[self.by].values(cell):
-            return 1, f"unknown: its {self.by} was not read"
-        if self.limit is not None and needed is not None and needed.value > self.limit:
-            return 2, f"needs more than {bytes_(self.limit)}"
-        if failed := [wish for wish, found in known.items() if found and not wish.met(found.value)]:
-            return 2, f"{failed[0].name} too {'low' if failed[0].at_least else 'high'}"
-        if lacking := [wish.name for wish, found in known.items() if not found]:
-            return 1, f"unknown: {', '.join(lacking)} not recorded"
-        if self.limit is not None and needed is None:
-            return 1, "unknown: its memory was not read"
-        return 0, "qualifies"
-
-    def front(self, cost: Quantity, cells: Mapping[str, CellSummary]) -> set[str]:
-        """The labels that no other beats in the cost and in the quality that was asked for first."""
-        found = []
-        for label, cell in cells.items():
-            value, known = cost.estimate(cell), self.known(cell)
-            losses = [each.value.rest() if wish.at_least else each.value for wish, each in known.items() if each]
-            if value is not None and losses:
-                found.append(Candidate(label, value, losses[0]))
-        return {candidate.label for candidate in front(found)} if len(found) > 1 else set()
+def _standing(findings: Findings, cell: CellSummary, known: _Qualities, by: str, limit: float | None) -> tuple[int, str]:
+    """Whether a method qualifies (0), nobody knows (1) or it does not (2), and why."""
+    needed = findings.quantities[MEMORY].estimate(cell)
+    if cell.status in UNFINISHED:
+        return 1, f"unknown: {short(cell.status)}"
+    if not cell.ok:
+        return 2, short(cell.status)
+    if not findings.quantities[by].values(cell):
+        return 1, f"unknown: its {by} was not read"
+    if limit is not None and needed is not None and needed.value > limit:
+        return 2, f"needs more than {bytes_(limit)}"
+    if failed := [wish for wish, found in known.items() if found and not wish.met(found.value)]:
+        return 2, f"{failed[0].name} too {'low' if failed[0].at_least else 'high'}"
+    if lacking := [wish.name for wish, found in known.items() if not found]:
+        return 1, f"unknown: {', '.join(lacking)} not recorded"
+    if limit is not None and needed is None:
+        return 1, "unknown: its memory was not read"
+    return 0, "qualifies"
 
 
-def _answer(question: _Question, place: _Place, others: int, measure: str) -> Advice:
-    findings, section, N = place.findings, place.section, question.N
+def _answer(
+    place: _Place, N: int, limit: float | None, by: str, recorded: Mapping[_Wish, Sequence[_Known]], others: int, measure: str
+) -> Advice:
+    findings, section = place.findings, place.section
     planned = {label: cell for label in section.series if (cell := section.at(label, N))}
     cells = {label: cell for label, cell in planned.items() if cell.status not in _ABSENT}
-    cost = findings.quantities[question.by]
+    # of each quality that is asked for the first that was recorded of the method
+    known: dict[str, _Qualities] = {
+        label: {wish: next((each for each in found if each.holds_for(cell.cell)), None) for wish, found in recorded.items()}
+        for label, cell in cells.items()
+    }
+    cost = findings.quantities[by]
     kept = [quantity for name in _COSTS if findings.shows(section, quantity := findings.quantities[name])]
-    standings = {label: question.standing(findings, cell) for label, cell in cells.items()}
+    standings = {label: _standing(findings, cell, known[label], by, limit) for label, cell in cells.items()}
     values = {label: found.value if (found := cost.estimate(cell)) else math.inf for label, cell in cells.items()}
     order = sorted(cells, key=lambda label: (standings[label][0], values[label]))
     groups = [tuple(label for label in order if standings[label][0] == rank) for rank in range(3)]
     best = Contest(section, cost, groups[0]).best(N)
-    on_front = question.front(cost, {label: cells[label] for label in groups[0]})
+    # no other beats these in the cost and in the quality that was asked for first
+    first = next(iter(recorded), None)
+    candidates = [
+        Candidate(label, value, quality.value.rest() if first.at_least else quality.value)
+        for label in groups[0]
+        if first and (value := cost.estimate(cells[label])) and (quality := known[label][first])
+    ]
+    on_front = {candidate.label for candidate in front(candidates)} if len(candidates) > 1 else set()
     rows = [
         (
             one_line(findings.names[label]),
             *(shown(quantity, quantity.estimate(cells[label])) for quantity in kept),
-            *(known.text if known else "" for known in question.known(cells[label]).values()),
+            *(found.text if found else "" for found in known[label].values()),
             f"{standings[label][1]}{', on the front' if label in on_front else ''}",
         )
         for label in order
@@ -271,7 +262,7 @@ def _answer(question: _Question, place: _Place, others: int, measure: str) -> Ad
     column = 1 + [quantity.name for quantity in kept].index(cost.name) if cost in kept else 0
     alike = best.labels if best else ()
     bold = {(row, column) for row, label in enumerate(order) if label in alike and column}
-    wishes = [wish.name for wish in question.qualities]
+    wishes = [wish.name for wish in recorded]
     headers = ("method", *(heading(each, section.workload) for each in kept), *wishes, "verdict")
     # what an unfinished run still owes comes first; what was refused there cannot be measured there
     named, refused = {cell.cell.method for cell in planned.values()}, len(planned) - len(cells)

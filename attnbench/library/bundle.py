@@ -5,10 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from email.parser import Parser
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -160,15 +159,11 @@ def _platforms(platform: str) -> list[str]:
 
 def _requirements(wheel: Path, extra: str, python: str) -> Iterator[Requirement]:
     """Read what a wheel needs on that Python, with these extras."""
-    with zipfile.ZipFile(wheel) as archive:
-        (metadata,) = (name for name in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name))
-        found = Parser().parsestr(archive.read(metadata).decode()).get_all("Requires-Dist") or ()
-    for requirement in map(Requirement, found):
-        for each in extra.split(","):
-            there = {"python_version": python, "python_full_version": f"{python}.0", "extra": each}
-            if requirement.marker is None or requirement.marker.evaluate(there):
-                yield requirement
-                break
+    (found,) = distributions(path=[str(wheel)])
+    there = [{"python_version": python, "python_full_version": f"{python}.0", "extra": each} for each in extra.split(",")]
+    for requirement in map(Requirement, found.requires or ()):
+        if requirement.marker is None or any(map(requirement.marker.evaluate, there)):
+            yield requirement
 
 
 def _version(requirement: Requirement) -> str:

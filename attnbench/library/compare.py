@@ -1,4 +1,4 @@
-"""Verdicts: on two runs that are stored, on the methods of one, or on another commit and the present one, measured in turns."""
+"""Verdicts on two stored runs, the methods of one, a cell that is measured again, or two commits that are measured in turns."""
 
 import shlex
 from collections.abc import Callable, Collection, Iterable
@@ -12,7 +12,8 @@ from attnbench.analyze.compare import level_of, looks, unclear
 from attnbench.analyze.quantities import TIME, recorded
 from attnbench.analyze.verdict import LEVEL, Ratio, resolution
 from attnbench.library.answers import Comparison
-from attnbench.library.runs import RunLike, read
+from attnbench.library.measuring import run as measure
+from attnbench.library.runs import Run, RunLike, read
 from attnbench.places.checkout import checkout
 from attnbench.places.place import Place, carry_out
 from attnbench.report.findings import Findings
@@ -24,7 +25,7 @@ from attnbench.schedule.rounds import turns
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo
-from attnbench.session.asked import SuiteLike, check_methods, one_of, select, share
+from attnbench.session.asked import SuiteLike, cells_meant, check_methods, one_of, select, share
 from attnbench.session.progress import Progress, block_of
 from attnbench.session.reporter import Reporter
 from attnbench.session.scene import How, Measuring, Scene
@@ -90,6 +91,25 @@ def _unlike(old: Findings, new: Findings) -> tuple[str, str] | None:
         if there is not None and there != here:
             return there, here
     return None
+
+
+def rerun(run: RunLike, cell: str, *, margin: float | str = "5%", **how: Unpack[Measuring]) -> tuple[Run, Comparison]:
+    """Measure a cell of a stored run in a run folder of its own; return that run, and the verdict on both, the old one first.
+
+    `cell` is the beginning of a key, as the column `cell` of table.csv has it; or a method with its parameters, as
+    `linear.chunked(chunk=64)`, all of whose cells are measured. Raises ArgumentError where no cell is meant or several keys
+    begin so, and what `run` raises.
+    """
+    How.of(how, "rerun", without=("impl", "device"))
+    reach, then = share(margin, "margin"), read(run)
+    chosen = cells_meant(then.info.cells, cell)
+    made = measure(then.info.suite, cells=lambda _: chosen, **how)
+    keys = {each.key for each in chosen}
+    old = [summary for summary in then.findings.summaries if summary.cell.key in keys]
+    # of methods that were not asked now nothing is to be said
+    methods = {name: then.info.methods[name] for name in made.info.methods if name in then.info.methods}
+    before = Findings.over(then.info.model_copy(update={"methods": methods}), old)
+    return made, Comparison.of(judge_runs(before, made.findings, reach, LEVEL))
 
 
 def gate(

@@ -102,10 +102,8 @@ def _asked(what: Sequence[SuiteLike], method: Sequence[str], how: How) -> tuple[
     else:
         each = tuple(Method(name=name.partition("(")[0]) for name in (*named, *added))
         suite = validated({**_PLAIN, "methods": each, "device": how.device or "auto"}, {"device": how.device})
-    wanted = (*named, *method)
-    if not wanted:
-        return loaded, suite, ()
-    return loaded, narrowed(suite, (*wanted, *added), "method"), (*wanted, *added)
+    wanted = (*named, *method, *added) if named or method else ()
+    return loaded, narrowed(suite, wanted, "method") if wanted else suite, wanted
 
 
 def for_limits(suite: Suite, *, batch: bool) -> Suite:

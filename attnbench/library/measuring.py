@@ -2,20 +2,18 @@
 
 import shlex
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
-from attnbench.library.runs import Run, is_large, other_than_run
+from attnbench.library.runs import Run, other_than_run
 from attnbench.places import ray
 from attnbench.places.in_lanes import carry_out_in_lanes
-from attnbench.places.ray import RayStation
 from attnbench.places.station import Station
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo, joined
-from attnbench.schema.suite import Suite
 from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, select
 from attnbench.session.lanes import Devices, Shard, failed_with, portions, shared_out
 from attnbench.session.progress import Progress, block_of, processes
@@ -35,11 +33,6 @@ class Cluster:
     """As Ray takes it: auto, host:port or ray://host:port; None starts one on this machine."""
     resource: str = ""
     """What a lane takes one of: GPU, or what nodes were given; empty for GPU where the suite is for one, else a node."""
-
-    def stations(self, suite: Suite, how: How) -> AbstractContextManager[list[RayStation]]:
-        """Reach it. Raises RayError."""
-        resource = self.resource or ("GPU" if suite.device.startswith("cuda") else "")
-        return ray.stations(self.address, resource, how.command, fresh=how.fresh)
 
 
 def run(  # noqa: PLR0913 - each says one thing about what is measured, or on what
@@ -87,7 +80,8 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
         if cluster:
             begun = RunFolder(Path(resume)).own().suite if resume is not None else None
             meant = begun or select(suite, asked.impl, asked.device, asked.replicates, only)[1]
-            stations = opened.enter_context(cluster.stations(meant, asked))
+            resource = cluster.resource or ("GPU" if meant.device.startswith("cuda") else "")
+            stations = opened.enter_context(ray.stations(cluster.address, resource, asked.command, fresh=asked.fresh))
         scene = opened.enter_context(Scene(asked, stations=stations))
         if resume is None:
             scouted, present = _begin(suite, only, share, cells, scene)
@@ -119,9 +113,10 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
             kept = f"what was measured is kept; go on with: attnbench run --resume {{}}{words}{' --fresh' * asked.fresh}"
             shared = shared_out(scouted, each, [place.device for place in places], records, scene.say, retried)
             scene.collect(carry_out_in_lanes(shared, places, progress.starts), places, folder, progress, kept)
-            if folder.part is None and not is_large(info):
-                Run(folder).report()
-    return Run(folder)
+            made = Run(folder)
+            if folder.part is None and not made.is_large:
+                made.report()
+    return made
 
 
 def refuse_others(suite: SuiteLike | None, only: Only, how: Measuring) -> None:

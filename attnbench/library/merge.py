@@ -40,8 +40,12 @@ def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | 
         folder = RunFolder.create(Path(results), made.model_copy(update=changes))
         for number, each in enumerate(folders, 1):
             folder.adopt(number, each)
-    if (missing := _missing(infos)) and reporter:
-        reporter.say(f"merged without {', '.join(missing)}, which nobody gave")
+    shards = [Shard.read(info.shard) for info in infos if info.shard]
+    # shards of unlike numbers were not made to be merged, and tell nothing of each other
+    if len({shard.of for shard in shards}) == 1 and reporter:
+        whole = [Shard(number + 1, shards[0].of) for number in range(shards[0].of)]
+        if missing := ", ".join(str(shard) for shard in whole if shard not in shards):
+            reporter.say(f"merged without {missing}, which nobody gave")
     return Run(folder)
 
 
@@ -72,12 +76,3 @@ def _refuse_unlike(folders: list[RunFolder], infos: list[RunInfo]) -> None:
             other = seen[next(iter(twice))]
             raise UsageError(f"{other} and {folder.path} both measured the same {len(twice)} cells; merge only one of them")
         seen |= dict.fromkeys(measured, folder.path)
-
-
-def _missing(infos: list[RunInfo]) -> list[str]:
-    """Return the shards that nobody measured, where the runs say which they are."""
-    given = [Shard.read(info.shard) for info in infos if info.shard]
-    if not given or len({shard.of for shard in given}) > 1:
-        return []
-    numbers = {shard.number for shard in given}
-    return [f"{number}/{given[0].of}" for number in range(1, given[0].of + 1) if number not in numbers]

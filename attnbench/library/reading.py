@@ -3,7 +3,6 @@
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from attnbench.analyze.points import UNFINISHED, lacks, points
 from attnbench.analyze.quantities import TIME, quantities
 from attnbench.library.maxlen import limits_of
 from attnbench.library.runs import Run, RunLike, other_than_run, read
-from attnbench.report.exports.exchange import Export, ExportError, Place, Source
+from attnbench.report.exports.exchange import Export, ExportError, Place, Source, moment
 from attnbench.report.exports.formats import FORMATS, Format
 from attnbench.report.exports.parquet import RECORDS
 from attnbench.report.questions.published.page import Shown, published_page
@@ -290,12 +289,10 @@ def trend(
 
     reach, begin = share(margin, "margin"), ""
     if since is not None:
-        try:
-            moment = datetime.fromisoformat(since)
-            # as runs say when they were started
-            begin = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC).isoformat(timespec="seconds")
-        except (ValueError, OverflowError):
-            raise ArgumentError("since", since, "write a date as 2026-01-31, or a time as 2026-01-31T12:00") from None
+        if (date := moment(since)) is None:
+            raise ArgumentError("since", since, "write a date as 2026-01-31, or a time as 2026-01-31T12:00")
+        # as runs say when they were started
+        begin = date.isoformat(timespec="seconds")
 
     def wanted(of: str, cell: Cell) -> bool:
         named = method is None or any(fnmatchcase(name, method) for name in (cell.method, cell.label))

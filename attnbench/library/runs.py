@@ -67,8 +67,8 @@ class Run:
 
     @property
     def is_large(self) -> bool:
-        """Whether it has more cells than anybody reads in tables."""
-        return is_large(self.info)
+        """Whether it has more cells than anybody reads in tables: then none are made unless they are asked for."""
+        return len(self.info.cells) > _LARGE
 
     def records(self) -> Iterator[Record]:
         """The raw records with all their samples, in the order they were written."""
@@ -135,9 +135,7 @@ class Run:
         kinds = [one_of(KINDS, each, "kind") for each in dict.fromkeys(kind)]
         sheet = _sheet(style, width, height, failures=failures)
         usual = "svg,png" if style == Style.WEB else "pdf,svg,png"
-        formats = tuple(
-            dict.fromkeys(form.strip() for form in (usual if format is None else format).split(",") if form.strip())
-        )
+        formats = tuple(dict.fromkeys(split_names(usual if format is None else format)))
         if not formats or (strange := [form for form in formats if form not in FORMATS]):
             given = strange[0] if formats else repr(format)
             raise ArgumentError("format", given, f"there are: {', '.join(FORMATS)}; several as pdf,svg")
@@ -231,11 +229,6 @@ class Figures(tuple["Figure", ...]):
 
 
 RunLike = Run | Path | str
-
-
-def is_large(info: RunInfo) -> bool:
-    """Whether a run has more cells than anybody reads in tables: then none are made unless they are asked for."""
-    return len(info.cells) > _LARGE
 
 
 def other_than_run(path: Path, info: RunInfo) -> str:

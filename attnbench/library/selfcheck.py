@@ -23,8 +23,7 @@ from attnbench.session.progress import Progress
 from attnbench.session.scene import How, Measuring, Scene, going_on, refuse_changes
 from attnbench.session.scout import Scouted
 from attnbench.store.cache import NoiseFloor, keep_noise_floor
-from attnbench.store.files import write_durably
-from attnbench.store.run_folder import RunFolder, StoreError
+from attnbench.store.run_folder import RunFolder
 
 _SLOWED = "attnbench.workloads.slowed:Slowed"
 
@@ -153,20 +152,14 @@ def _leave(folder: RunFolder, found: Calibration) -> str:
     from attnbench.report.questions.selfcheck import figure, table
 
     info = folder.info()
-    files = {"selfcheck.json": table.as_json(found, info).encode(), "selfcheck.md": table.page(found, info).encode()}
+    files: dict[str, str | bytes] = {"selfcheck.json": table.as_json(found, info), "selfcheck.md": table.page(found, info)}
     if not found.plan.injected:
         # where a slow-down was made on purpose, none is put into the medians
         files |= {f"selfcheck.{form}": image for form, image in figure.pictures(found, info).items()}
     for name, content in files.items():
-        try:
-            write_durably(folder.path / name, content)
-        except OSError as error:
-            raise StoreError(f"cannot write {folder.path / name}: {error.strerror}") from error
-    return "" if found.plan.injected else _remembered(found, info)
-
-
-def _remembered(found: Calibration, info: RunInfo) -> str:
-    """Keep the noise floor, where the verdicts are enough for one; in words."""
+        folder.keep(name, content)
+    if found.plan.injected:
+        return ""
     if not found.floor:
         return f"not kept as the noise floor of this machine: that takes {FEWEST} verdicts, and a slow-down that they find"
     cell = found.plan.sides[0]

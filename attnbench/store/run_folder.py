@@ -138,11 +138,11 @@ class RunFolder:
         except ValueError as error:
             raise StoreError(f"{self.path / name} cannot be read: {_words(error)}") from error
 
-    def keep(self, name: str, stored: Noun | str) -> None:
+    def keep(self, name: str, stored: Noun | str | bytes) -> None:
         """Write or replace a file as a whole. Raises StoreError, and then an old file stays."""
-        text = stored if isinstance(stored, str) else stored.model_dump_json(indent=1)
+        content = stored.model_dump_json(indent=1) if isinstance(stored, Noun) else stored
         try:
-            write_durably(self.path / name, text.encode())
+            write_durably(self.path / name, content.encode() if isinstance(content, str) else content)
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot write {self.path / name}: {_words(error)}") from error
 

@@ -67,9 +67,9 @@ def moment(text: str) -> datetime | None:
     """Read a date in UTC; return None for what is no date."""
     try:
         read = datetime.fromisoformat(text)
-    except ValueError:
+        return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         return None
-    return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
 
 
 def started(run: RunInfo) -> datetime:

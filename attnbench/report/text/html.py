@@ -3,13 +3,18 @@
 import base64
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from html import escape
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from attnbench.analyze.sections import grouped
 from attnbench.report.text.names import one_line
 from attnbench.report.text.table import Table
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def safe(text: object) -> str:
@@ -32,6 +37,11 @@ def rendered(package: str, template: str, **values: object) -> str:
 
     Names, reasons and machines come from users: all that is neither in the template nor trusted is escaped, and on one line.
     """
+    return _templates(package).get_template(template).render(**values)
+
+
+@cache
+def _templates(package: str) -> "Environment":
     # most commands make no page
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -39,10 +49,9 @@ def rendered(package: str, template: str, **values: object) -> str:
         return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     loader = PackageLoader(package, ".")
-    environment = Environment(
+    return Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=plain
     )
-    return environment.get_template(template).render(**values)
 
 
 def row(texts: Sequence[str], bold: Collection[int] = ()) -> str:
