@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
-# on two cores without a GPU, where a browser draws by itself; processors differ by a factor of two
+# seconds on two cores without a GPU, where a browser draws by itself and a loop takes 60 ms; elsewhere so many times as long
 LOADED, REACTED = 1.0, 0.2
+LOOP = """() => {
+    const begin = performance.now();
+    for (let i = 0, x = 0; i < 2e7; i++) x = (x + i) % 1021;
+    return performance.now() - begin;
+}"""
 WORKLOADS = (Workload.FORWARD, Workload.FORWARD_BACKWARD, Workload.FIDELITY)
 IDS = ("20260102-030405-abcdef", "20260203-040506-fedcba")
 HOSTILE = (
@@ -347,11 +352,17 @@ def test_what_a_link_says_wrongly_is_ignored(made: Path, shown: Opened, link: st
 # how quick it is
 
 
+def slowness(page: "Page") -> float:
+    """How many times 60 ms the loop takes, and at least 1."""
+    return max(1.0, min(page.evaluate(LOOP) for _ in range(3)) / 60)
+
+
 def test_two_thousand_cells_are_shown_within_a_second(large: Path, shown: Opened) -> None:
     loads = []
     for _ in range(3):
         page = shown(large)
-        loads.append(page.evaluate("performance.getEntriesByName('attnbench:shown')[0].startTime") / 1000)
+        shown_at = page.evaluate("performance.getEntriesByName('attnbench:shown')[0].startTime") / 1000
+        loads.append(shown_at / slowness(page))
         page.close()
     assert min(loads) < LOADED
 
@@ -367,7 +378,7 @@ def test_two_thousand_cells_react_within_a_fifth_of_a_second(large: Path, shown:
             box(page, "family0.method_0").first.set_checked(number % 2 == 1)
     reactions = page.evaluate("performance.getEntriesByName('attnbench:change').map(entry => entry.duration)")
     assert len(reactions) == 5
-    assert min(reactions) / 1000 < REACTED
+    assert min(reactions) / 1000 / slowness(page) < REACTED
 
 
 # for everybody
