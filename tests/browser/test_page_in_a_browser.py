@@ -354,7 +354,7 @@ def test_what_a_link_says_wrongly_is_ignored(made: Path, shown: Opened, link: st
 
 def slowness(page: "Page") -> float:
     """How many times 60 ms the loop takes, and at least 1."""
-    return max(1.0, min(page.evaluate(LOOP) for _ in range(3)) / 60)
+    return max(1.0, min(float(page.evaluate(LOOP)) for _ in range(3)) / 60)
 
 
 def test_two_thousand_cells_are_shown_within_a_second(large: Path, shown: Opened) -> None:
