@@ -70,7 +70,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Terms:
-    """What pairs are judged by, and how strictly."""
+    """Terms say by which figure pairs are judged, and how strictly."""
 
     quantity: Quantity
     """The figure, as the new side reads it."""

@@ -31,8 +31,11 @@ _OUT_OF_DEVICE_MEMORY = re.compile(
 )
 """Messages of memory that was not asked of torch's allocator: a library's workspace, a kernel's stack, a module's code."""
 _OWN = {
-    **{"MissingPackageError": Status.MISSING, "UnknownMethodError": Status.ERROR, "OverBudgetError": Status.BUDGET},
-    **{"UnsupportedError": Status.UNSUPPORTED, "NoDeviceError": Status.UNSUPPORTED},
+    "MissingPackageError": Status.MISSING,
+    "NoDeviceError": Status.UNSUPPORTED,
+    "OverBudgetError": Status.BUDGET,
+    "UnknownMethodError": Status.ERROR,
+    "UnsupportedError": Status.UNSUPPORTED,
 }
 """What this project's own errors stand for; their messages say all."""
 

@@ -24,7 +24,11 @@ class Induction(TaskData):
         self.N, self.symbols = N, symbols
         self.name = f"induction over {symbols} symbols"
         self.alphabet = Alphabet(symbols + 1)
-        self.chance = Chance.uniform(symbols)
+
+    @property
+    def chance(self) -> Chance:
+        """The score of any symbol."""
+        return Chance.uniform(self.symbols)
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
         """Draw B sequences; the first special token is anywhere from the first place to the third from the end."""

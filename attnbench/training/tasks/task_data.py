@@ -5,7 +5,6 @@ Suffixes: B sequences, N tokens.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import torch
@@ -98,10 +97,10 @@ class TaskData(ABC):
     rows: int | None = None
     columns: int | None = None
 
-    @cached_property
+    @property
+    @abstractmethod
     def chance(self) -> Chance:
-        """The score of a model that has learnt how frequent the answers are, and nothing else; every task sets or makes it."""
-        raise NotImplementedError
+        """The score of a model that has learnt how frequent the answers are, and nothing else."""
 
     @abstractmethod
     def batch(self, B: int, generator: torch.Generator) -> Batch:
