@@ -118,42 +118,23 @@ def submit(
     A `dry_run` changes nothing, and answers with the script. Raises UsageError, SlurmError, StoreError.
     """
     asked = How.of(how, "run", suite)
-    if resume is None:
-        info = _planned(suite, only or Only(), asked)
-        folder = RunFolder.at(Path(asked.results).absolute(), info)
-        # a task without a bundle would have nothing to do
-        shards = min(array or _MOST, len(bundles(info.cells)))
-        handed = Handed(shards=shards, options=sbatch, here=str(Path.cwd()))
-    else:
+    if resume is not None:
         refuse_others(suite, only or Only(), how)
         if suite or array:
             raise UsageError("a run that was handed to Slurm goes on as it was begun; leave out the suite and array")
-        folder = RunFolder(Path(resume).absolute())
-        handed = folder.recall("slurm.json", Handed, "a run that was handed to Slurm")
-        # methods of one's own lie where the run was submitted first
-        handed = handed.model_copy(update={"options": sbatch or handed.options, "here": handed.here or str(Path.cwd())})
-        info = folder.own()
-        if next(folder.own_records(), None) is not None:
-            raise UsageError(f"{folder.path} has records of the whole run; go on here: attnbench run --resume {folder.path}")
-    script = slurm.script(folder.path, info.suite.name, handed.shards, handed.options, Path(handed.here))
-    known, numbers = Submission(folder, script, handed.shards, handed.jobs), [*range(1, handed.shards + 1)]
-    if resume is not None:
-        waiting = known.waiting()
-        numbers = [number for number in known.unfinished() if number not in waiting]
-    if dry_run or not numbers:
+        return _what_is_missing(RunFolder(Path(resume).absolute()), sbatch, dry_run=dry_run)
+    info = _planned(suite, only or Only(), asked)
+    # a task without a bundle would have nothing to do
+    shards = min(array or _MOST, len(bundles(info.cells)))
+    folder = RunFolder.at(Path(asked.results).absolute(), info)
+    handed = Handed(shards=shards, options=sbatch, here=str(Path.cwd()))
+    known = _known(folder, info, handed)
+    if dry_run:
         return known
-    if resume is None:
-        RunFolder.create(Path(asked.results).absolute(), info)
-        # before Slurm is asked: what it refuses may be submitted later
-        folder.keep("slurm.json", handed)
-    folder.keep("slurm.sh", script)
-    try:
-        jobs = (*known.jobs, slurm.submit(folder.path / "slurm.sh", numbers))
-    except slurm.SlurmError as error:
-        again = f"attnbench run --resume {shlex.quote(str(folder.path))} --on slurm"
-        raise slurm.SlurmError(f"{error}; submit it again, with other options by --sbatch: {again}") from None
-    folder.keep("slurm.json", handed.model_copy(update={"jobs": jobs}))
-    return replace(known, jobs=jobs, submitted=tuple(numbers))
+    RunFolder.create(Path(asked.results).absolute(), info)
+    # before Slurm is asked: what it refuses may be submitted later
+    folder.keep("slurm.json", handed)
+    return _submitted(known, handed, range(1, shards + 1))
 
 
 def _planned(given: SuiteLike | None, only: Only, how: How) -> RunInfo:
@@ -177,3 +158,34 @@ def _planned(given: SuiteLike | None, only: Only, how: How) -> RunInfo:
         methods={},
         cells=tuple(expand(suite)),
     )
+
+
+def _what_is_missing(folder: RunFolder, sbatch: str, *, dry_run: bool) -> Submission:
+    """Submit the shards that are neither measured nor in the queue."""
+    handed = folder.recall("slurm.json", Handed, "a run that was handed to Slurm")
+    # methods of one's own lie where the run was submitted first
+    handed = handed.model_copy(update={"options": sbatch or handed.options, "here": handed.here or str(Path.cwd())})
+    known = _known(folder, folder.own(), handed)
+    if next(folder.own_records(), None) is not None:
+        raise UsageError(f"{folder.path} has records of the whole run; go on here: attnbench run --resume {folder.path}")
+    waiting = known.waiting()
+    missing = [number for number in known.unfinished() if number not in waiting]
+    if dry_run or not missing:
+        return known
+    return _submitted(known, handed, missing)
+
+
+def _known(folder: RunFolder, info: RunInfo, handed: Handed) -> Submission:
+    text = slurm.script(folder.path, info.suite.name, handed.shards, handed.options, Path(handed.here))
+    return Submission(folder, text, handed.shards, handed.jobs)
+
+
+def _submitted(known: Submission, handed: Handed, numbers: Sequence[int]) -> Submission:
+    known.folder.keep("slurm.sh", known.script)
+    try:
+        jobs = (*known.jobs, slurm.submit(known.folder.path / "slurm.sh", numbers))
+    except slurm.SlurmError as error:
+        again = f"attnbench run --resume {shlex.quote(str(known.folder.path))} --on slurm"
+        raise slurm.SlurmError(f"{error}; submit it again, with other options by --sbatch: {again}") from None
+    known.folder.keep("slurm.json", handed.model_copy(update={"jobs": jobs}))
+    return replace(known, jobs=jobs, submitted=tuple(numbers))
