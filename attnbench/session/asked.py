@@ -126,7 +126,7 @@ def split_names(text: str) -> list[str]:
 
 
 def parameters(given: Sequence[str], argument: str = "param") -> dict[str, Scalar]:
-    """`stride=8` by name: a number, true or false, or else a word. Raises ArgumentError."""
+    """`stride=8` by name: a number, true or false (or True, as labels say it), or else a word. Raises ArgumentError."""
     found: dict[str, Scalar] = {}
     for text in given:
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -134,7 +134,7 @@ def parameters(given: Sequence[str], argument: str = "param") -> dict[str, Scala
         if not equals or not name.isidentifier() or any("\ud800" <= letter <= "\udfff" for letter in value):
             raise ArgumentError(argument, text, "write it as name=value, as stride=8")
         try:
-            read = json.loads(value)
+            read = json.loads(value.lower() if value in {"True", "False"} else value)
         except ValueError:
             read = value
         found[name] = read if isinstance(read, bool | int | float) else value

@@ -55,17 +55,18 @@ _PLAIN = {**_BARE, **_MEASURED, "inputs": Inputs.NORMAL, "recording": "", "scale
 
 def check_cells(method: type[Attention], cell: Cell) -> tuple[Cell, ...]:
     """Return the cells on which a cell's method is checked, the short one first; none where it allows none."""
-    # what a method has tuned for the timed shape may hold for as many heads only, and would be looked for again with fewer
-    few, many = ((cell.problem.H,), (cell.problem.H,)) if method.tunes else (_FEW_HEADS, _MANY_HEADS)
-    short = next((found for N in LENGTHS for H in few if (found := _allowed(method, cell, 1, H, N)) is not None), None)
+    # what was tuned for the timed shape may hold for as many samples and heads only, and would be looked for again with fewer
+    timed = cell.problem.B, (cell.problem.H,)
+    (B, heads), (samples, many_heads) = (timed, timed) if method.tunes else ((1, _FEW_HEADS), (_SAMPLES, _MANY_HEADS))
+    short = next((found for N in LENGTHS for H in heads if (found := _allowed(method, cell, B, H, N)) is not None), None)
     # the longest part of the structure may depend on the length
     N = _LEAST_LONG
     while 2 * (span := max(1, method.span(cell.reshaped(N=N).problem, cell.params))) + 1 > N and N < _LONGEST:
         N = max(N + 1, 2 * span + span // 2 + 1)
     # half a part and a token more, or else as few whole parts as are allowed
     ragged_first = [N, *(2 ** (N - 1).bit_length() * m for m in (1, 2)), *(-(-N // span) * span * m for m in (1, 2))]
-    tried = ((N, H) for N in ragged_first for H in many if N <= _LONGEST)
-    long = next((found for N, H in tried if (found := _allowed(method, cell, _SAMPLES, H, N)) is not None), None)
+    tried = ((N, H) for N in ragged_first for H in many_heads if N <= _LONGEST)
+    long = next((found for N, H in tried if (found := _allowed(method, cell, samples, H, N)) is not None), None)
     return tuple(each for each in (short, long) if each is not None)
 
 

@@ -189,6 +189,7 @@ BESIDE = [("lsh.reformer", {"across_buckets": (False,), "rounds": (8,)}), ("soft
     ("suite", "methods", "found"),
     [
         ("", "lsh.reformer(rounds=8, across_buckets=false), softmax.sdpa", BESIDE),
+        ("", "lsh.reformer(rounds=8, across_buckets=False), softmax.sdpa", BESIDE),
         ("boundary-1", "lsh.reformer(rounds=8),softmax.sdpa", [TWICE[1], BESIDE[1]]),
         ("", "lsh.reformer(rounds=2),lsh.reformer(rounds=8)", TWICE),
         ("boundary-1", "lsh.reformer(rounds=2),lsh.reformer(rounds=8)", TWICE),

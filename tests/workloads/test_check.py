@@ -219,7 +219,7 @@ def test_a_check_counts_the_products_that_torch_sees() -> None:
 
 
 @pytest.mark.parametrize(("N", "told"), [(640, "B=3, H=4, N=640"), (1001, None)])
-def test_a_method_that_tunes_itself_is_first_called_at_the_timed_shape_and_checked_with_as_many_heads(
+def test_a_method_that_tunes_itself_is_first_called_at_the_timed_shape_and_checked_with_as_many_samples_and_heads(
     N: int, told: str | None, noted: list[tuple[int, ...]]
 ) -> None:
     timed = Cell(method="gate_cases:Tunes", problem=Problem(B=3, H=4, N=N, D=8))
@@ -229,4 +229,5 @@ def test_a_method_that_tunes_itself_is_first_called_at_the_timed_shape_and_check
     assert noted[:2] == [(3, 4, N, True), (1, 2, 64, True)]
     assert (facts.get("tuned_at"), facts.get("tuning")) == (told, None if told else "failed: no room")
     assert told is None or float(facts["tuning_seconds"] or 0) > 0
-    assert {(c.problem.H, c.problem.kv_heads) for c in cells_of("gate_cases:Tunes", Workload.FORWARD, kv_heads=4)} == {(8, 4)}
+    alike = {(c.problem.B, c.problem.H, c.problem.kv_heads) for c in cells_of("gate_cases:Tunes", Workload.FORWARD, kv_heads=4)}
+    assert alike == {(4, 8, 4)}
