@@ -97,7 +97,7 @@ def test_hidden_keys_do_not_exist(variant: Variant) -> None:
         no_worse(got, *call.measure(key_mask=mask), rounding(call))
 
 
-@pytest.mark.parametrize("prompt", [0, 1, 130, 200])
+@pytest.mark.parametrize("prompt", [0, 130])
 @pytest.mark.parametrize("variant", there(lambda variant: variant.kind.decodes))
 def test_a_prompt_and_steps_are_the_whole(variant: Variant, prompt: int) -> None:
     for problem in problems(variant, 200, causal=True):
