@@ -215,6 +215,6 @@ def levels(N: int) -> int:
 
 def _level(at: Tensor) -> Tensor:
     """Return the level of each pair of positions, int64 [n, n]: the number of bits up to the highest in which they differ."""
-    # half a step above each number, where rounding cannot decide: of 256 a GPU's logarithm is below 8; of 0 it is -1
+    # half a step above each number, where rounding cannot decide: of 8 a GPU's logarithm is below 3; of 0 it is -1
     highest = (at.unsqueeze(1) ^ at).double().add(0.5).log2().floor().clamp(min=-1)
     return highest.long() + 1
