@@ -9,9 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-# torch imports this in the first backward of a process, which would count half a second as the method's
-import sympy  # noqa: F401 - imported for its effect
 import torch
+
+# torch imports this, and with it sympy, in the first backward of a process, which would count half a second as the method's
+import torch.fx.experimental.symbolic_shapes
 
 from attnbench.schema.errand import Answer, Errand, Inquiry, Job, Pass, Survey
 from attnbench.schema.outcome import Failed, Measured

@@ -45,7 +45,9 @@ class Codebook(nn.Module):
     @classmethod
     def drawn(cls, heads: int, codes: int, width: int, factor: float = 1.0) -> Self:
         """Draw random directions of the length of keys with root mean square `factor`, from torch's global generator."""
-        return cls(rms_norm(torch.randn(heads, codes, width), factor))
+        vectors = torch.randn(heads, codes, width)
+        # where there are no numbers but only shapes, to normalise them would import torch's compiler
+        return cls(vectors if vectors.is_meta else rms_norm(vectors, factor))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         # .to(dtype) moves codes and never rounds them

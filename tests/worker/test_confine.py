@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from attnbench.measure import allocator
-from attnbench.schema.cell import Allocator, Cell
+from attnbench.schema.cell import Allocator, Cell, Workload
 from attnbench.schema.errand import Job, Limits, Pass
 from attnbench.schema.outcome import Status
 from attnbench.schema.problem import Problem
@@ -51,15 +51,19 @@ def test_a_cell_gets_what_it_is_allowed_beside_what_its_process_holds(phase: Pas
     assert limits == [base, base + (0 if phase in {Pass.MEMORY, Pass.FIT} else allocator.PAD)]
 
 
-def test_a_fresh_interpreter_has_its_libraries_before_it_is_confined() -> None:
-    """Or those of CUDA, gigabytes of address space, would use up what a method is allowed."""
+def test_a_fresh_interpreter_has_its_libraries_before_it_is_confined_and_imports_none_in_its_calls() -> None:
+    """Or those of CUDA, gigabytes of address space, would use up what a method is allowed; and a call would take seconds."""
+    cell = Cell(method="softmax.sdpa", problem=Problem(N=64, causal=True), workload=Workload.FORWARD_BACKWARD)
     told = (
         "import sys; from attnbench.worker import main; from attnbench.schema.errand import Job\n"
-        "main.confine = lambda job: print('torch' in sys.modules, 'attnbench.workloads.timing' in sys.modules)\n"
-        f"main.answer_to(Job.model_validate_json({job(Pass.TIME).model_dump_json()!r}))"
+        "main.confine = lambda job: had.append({*sys.modules})\nhad = []\n"
+        f"answer = main.answer_to(Job.model_validate_json({Job(cell=cell, phase=Pass.CHECK).model_dump_json()!r}))\n"
+        "print(answer.kind, 'torch' in had[0], 'attnbench.workloads.timing' in had[0])\n"
+        "print(sorted(name for name in {*sys.modules} - had[0] if not name.startswith('attnbench')))\n"
+        "print(*(n for n in main.registry.catalogue() if main.registry.load(n) and 'torch._dynamo' in {*sys.modules} - had[0]))"
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
-    assert done.stdout == "True True\n"
+    assert done.stdout == "measured True True\n[]\n\n"
 
 
 @pytest.mark.parametrize(

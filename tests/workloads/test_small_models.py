@@ -8,21 +8,10 @@ import pytest
 import torch
 
 from attnbench.measure.loop import MIN_SAMPLES
+from attnbench.schema import outcome
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Limits, Pass
-from attnbench.schema.outcome import (
-    ACCURACY,
-    BITS,
-    COMPLETED,
-    CURVE,
-    CURVE_ACCURACY,
-    CURVE_ERROR_RATE,
-    DRAWN,
-    ERROR_RATE,
-    GIVEN,
-    LOSS,
-    Measured,
-)
+from attnbench.schema.outcome import Measured
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.training import Training
 from attnbench.store.run_folder import checkpoint_of
@@ -33,7 +22,7 @@ from attnbench.workloads.timing import measure_time
 from attnbench.workloads.train import measure_training
 from tests.workloads.conftest import measured, prospect_of
 
-SCORES = {LOSS, "time", *CURVE}
+SCORES = {outcome.LOSS, "time", *outcome.CURVE}
 
 
 def cell_of(task: str = "copy", N: int = 16, method: str = "gate_cases:Right", **fields: Any) -> Cell:
@@ -62,15 +51,16 @@ def updating(cell: Cell) -> Updating:
 
 def test_a_record_has_times_scores_and_curves() -> None:
     found = trained(cell_of())
-    units = {"time": "s", LOSS: "nat", ACCURACY: "1", **dict(zip(CURVE, ("1", "s", "nat"), strict=True)), CURVE_ACCURACY: "1"}
+    shares = {outcome.ACCURACY: "1", outcome.CURVE_ACCURACY: "1"}
+    units = {"time": "s", outcome.LOSS: "nat", **dict(zip(outcome.CURVE, ("1", "s", "nat"), strict=True)), **shares}
     assert {name: series.unit for name, series in found.samples.items()} == units
     values = {name: series.values for name, series in found.samples.items()}
     assert len(values["time"]) == 6
-    assert values[CURVE[0]] == (0, 3, 6)
-    assert {len(values[name]) for name in (*CURVE, CURVE_ACCURACY)} == {3}
-    assert values[LOSS] == values[CURVE[2]][-1:]
-    assert values[ACCURACY] == values[CURVE_ACCURACY][-1:]
-    assert values[CURVE[1]][-1] == pytest.approx(sum(values["time"]))
+    assert values[outcome.CURVE[0]] == (0, 3, 6)
+    assert {len(values[name]) for name in (*outcome.CURVE, outcome.CURVE_ACCURACY)} == {3}
+    assert values[outcome.LOSS] == values[outcome.CURVE[2]][-1:]
+    assert values[outcome.ACCURACY] == values[outcome.CURVE_ACCURACY][-1:]
+    assert values[outcome.CURVE[1]][-1] == pytest.approx(sum(values["time"]))
 
 
 def test_its_facts_say_what_was_trained_on_what_and_how_far_from_chance_it_began() -> None:
@@ -78,7 +68,7 @@ def test_its_facts_say_what_was_trained_on_what_and_how_far_from_chance_it_began
     facts = found.facts
     assert (facts["updates"], facts["resumed_from"], facts["threads"], facts["deterministic"]) == (6, 0, 1, True)
     assert (facts["chance_loss"], facts["chance_accuracy"]) == pytest.approx((math.log(20), 1 / 20))
-    assert found.samples[CURVE[2]].values[0] == pytest.approx(math.log(21), rel=0.05)
+    assert found.samples[outcome.CURVE[2]].values[0] == pytest.approx(math.log(21), rel=0.05)
     assert "copy" in str(facts["data"])
     # embeddings and positions; per layer q, k, v, out, two of feed-forward, two norms; a norm, and the head
     width, layer = 16, 16 * 48 + 48 + 16 * 16 + 16 + 2 * 16 * 32 + 32 + 16 + 4 * 16
@@ -91,19 +81,19 @@ def test_its_facts_say_what_was_trained_on_what_and_how_far_from_chance_it_began
 
 def test_bytes_have_bits_and_an_accuracy_and_pixels_have_bits_alone() -> None:
     text = trained(cell_of("bytes", N=32))
-    assert set(text.samples) == {*SCORES, ACCURACY, CURVE_ACCURACY, BITS}
-    assert text.samples[BITS].values[0] == pytest.approx(text.samples[LOSS].values[0] / math.log(2))
-    assert text.samples[BITS].unit == "bit"
+    assert set(text.samples) == {*SCORES, outcome.ACCURACY, outcome.CURVE_ACCURACY, outcome.BITS}
+    assert text.samples[outcome.BITS].values[0] == pytest.approx(text.samples[outcome.LOSS].values[0] / math.log(2))
+    assert text.samples[outcome.BITS].unit == "bit"
     images = trained(cell_of("pixels", N=64))
-    assert set(images.samples) == {*SCORES, BITS}
+    assert set(images.samples) == {*SCORES, outcome.BITS}
     assert (images.facts["image_rows"], images.facts["image_columns"], images.facts["levels"]) == (8, 8, 17)
     assert "image_rows" not in text.facts
 
 
 def test_speech_has_an_error_rate_and_no_accuracy() -> None:
     found = trained(spoken())
-    assert set(found.samples) == {*SCORES, ERROR_RATE, CURVE_ERROR_RATE}
-    assert found.samples[ERROR_RATE].values == found.samples[CURVE_ERROR_RATE].values[-1:]
+    assert set(found.samples) == {*SCORES, outcome.ERROR_RATE, outcome.CURVE_ERROR_RATE}
+    assert found.samples[outcome.ERROR_RATE].values == found.samples[outcome.CURVE_ERROR_RATE].values[-1:]
     assert found.facts["chance_error_rate"] == 1
     assert found.facts["chance_loss"] == pytest.approx(math.log(6))
     assert "chance_accuracy" not in found.facts
@@ -124,7 +114,7 @@ def test_speech_is_learnt_in_every_precision(dtype: DType) -> None:
 @pytest.mark.parametrize("method", ["gate_cases:Right", "softmax.recompute"])
 def test_images_are_drawn_and_completed_where_it_is_asked_for(method: str) -> None:
     samples = trained(cell_of("pixels", N=64, method=method, drawings=3)).samples
-    drawn, completed, given = (samples[name].values for name in (DRAWN, COMPLETED, GIVEN))
+    drawn, completed, given = (samples[name].values for name in (outcome.DRAWN, outcome.COMPLETED, outcome.GIVEN))
     assert len(drawn) == len(completed) == len(given) == 3 * 64
     assert all(0 <= pixel <= 16 and pixel == int(pixel) for pixel in (*drawn, *completed, *given))
     for image in range(3):
@@ -141,20 +131,20 @@ def test_a_model_that_cannot_draw_has_learnt_all_the_same(monkeypatch: pytest.Mo
     monkeypatch.setattr("attnbench.workloads.train.draw_images", refuse)
     found = trained(cell_of("pixels", N=64, drawings=3))
     assert found.facts["not_drawn"] == "it makes no sequences"
-    assert set(found.samples) == {*SCORES, BITS}
+    assert set(found.samples) == {*SCORES, outcome.BITS}
 
 
 @pytest.mark.parametrize("cell", [cell_of("recall", 34), cell_of("pixels", 64, drawings=2)], ids=["recall", "pixels"])
 def test_the_same_seed_gives_the_same_scores_and_images(cell: Cell) -> None:
     one, other = (trained(cell).samples for _ in range(2))
-    timed = {"time", CURVE[1]}
+    timed = {"time", outcome.CURVE[1]}
     assert {name: one[name] for name in one.keys() - timed} == {name: other[name] for name in other.keys() - timed}
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("task", ["copy", "recall", "induction", "listops"])
 def test_every_task_that_is_made_up_trains_with_a_mask_or_without(task: str, causal: bool) -> None:
-    assert LOSS in trained(cell_of(task, N=64).reshaped(causal=causal)).samples
+    assert outcome.LOSS in trained(cell_of(task, N=64).reshaped(causal=causal)).samples
 
 
 def test_a_training_goes_on_from_its_checkpoint_and_says_from_where_or_why_not(tmp_path: Path) -> None:

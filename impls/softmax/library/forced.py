@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 from torch.nn import attention
-from torch.nn.attention import SDPBackend, sdpa_kernel, varlen
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attnbench.api import HALF, UP_TO_FLOAT32, Attention, Cell, Layout, Problem, State, Workload
 
@@ -84,6 +84,8 @@ class FlashSdpa(ForcedSdpa):
         q, k, v = (x.squeeze(0).transpose(0, 1) for x in inputs)
         if not q.is_cuda or q.shape[-1] % 8:
             return super().attend_documents(attend, inputs, lengths)
+        from torch.nn.attention import varlen  # brings torch's compiler, which takes seconds
+
         at, longest = borders(lengths, q.device), max(lengths)
         window, grouped = (-1, 0 if self.causal else -1), q.shape[1] != k.shape[1]
         o = varlen.varlen_attn(q, k, v, at, at, longest, longest, scale=self.scale, window_size=window, enable_gqa=grouped)

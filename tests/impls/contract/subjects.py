@@ -104,7 +104,7 @@ class Variant:
 
     def build(self, problem: Problem, device: str = "cpu") -> Any:
         """The method, from a fixed seed."""
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         kind: Any = self.kind
         method = kind(problem, **self.params).to(device=device, dtype=getattr(torch, problem.dtype))
         # away from a start at zero, which would hide them; those of other people's modules are set to what they are for

@@ -9,10 +9,13 @@ from attnbench.forms import _from_nothing
 from tests.impls.contract.calls import Call, evaluated, mapped, same
 from tests.impls.contract.subjects import Variant, each
 
+ALL = each(lambda x: x.kind.tier is Tier.EAGER and x.params == x.method.variants[:2][-1])
+ONES = {one.values[0].name.partition(".")[0]: one for one in ALL}.values()  # of each family; all take minutes
+
 
 @torch._dynamo.config.patch(recompile_limit=2**16, accumulated_recompile_limit=2**16)  # beyond them torch does not compile
 @pytest.mark.filterwarnings("ignore")  # torch.compile warns of what it does itself
-@pytest.mark.parametrize("variant", each(lambda x: x.kind.tier is Tier.EAGER and x.params == x.method.variants[:2][-1]))
+@pytest.mark.parametrize("variant", [x if x in ONES else x._replace(marks=(*x.marks, pytest.mark.slow)) for x in ALL])
 @pytest.mark.parametrize("as_code", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_compiled_it_is_the_same_and_new_values_compile_nothing_anew(variant: Variant, as_code: bool) -> None:
     torch._dynamo.reset()

@@ -66,6 +66,7 @@ def test_a_triton_kernel_compiles_for_a_gpu_without_one(family: str, width: str,
     assert_fits(tmp_path, 0, family, "90", "bfloat16", width, kernels, "highest")
 
 
+@pytest.mark.slow
 def test_linear_attention_computes_each_feature_once(tmp_path: Path) -> None:
     """Two tiles of 64 × 64, of q and k, by 128 threads. Triton computes a tile again for each layout that it is taken in."""
     found = assert_fits(tmp_path, 256, "linear", "90", "bfloat16", "64", "attend,queries,keys,values", "highest")
