@@ -263,7 +263,7 @@ def methods(
 def _described(name: str, worker: Isolation) -> Description | Failed:
     """The kept answer, or a new one; what a class in the current folder says is not kept, for others have a folder like it."""
     entry = registry.find(name)
-    if ":" not in name and (kept := known_answer(entry)) is not None and not kept.missing:
+    if ":" not in name and (kept := known_answer(entry)) is not None:
         return kept
     answer, _ = worker.ask(Inquiry(method=name), INQUIRY_TIMEOUT)
     assert isinstance(answer, Description | Failed)

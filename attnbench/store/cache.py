@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import math
 import os
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TypeVar
@@ -105,9 +106,11 @@ def keep_answer(entry: EntryPoint, description: Description) -> None:
 
 
 def _answer_file(entry: EntryPoint) -> str:
-    """Name the file of an answer after all that the answer depends on: the method's package, and attnbench itself."""
+    """Name the file of an answer after all it depends on: the method's package, attnbench itself, what is installed."""
     installed = f"{entry.dist.name} {entry.dist.version}" if entry.dist else ""
-    changed = max(_newest(entry.module.partition(".")[0]), _newest("attnbench"))
+    # a package that comes or goes changes the folder that it is in
+    folders = (Path(folder).stat().st_mtime_ns for folder in sys.path if Path(folder).is_dir())
+    changed = max(_newest(entry.module.partition(".")[0]), _newest("attnbench"), *folders)
     text = f"{entry.name} {entry.value} {installed} {changed}"
     return f"method-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 

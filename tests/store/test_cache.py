@@ -36,10 +36,12 @@ from tests.store.conftest import Numbered
 pytestmark = pytest.mark.usefixtures("cache")
 
 
-@pytest.mark.parametrize("changed", ["family/one.py", "family/shared.py", "__init__.py"])
-def test_an_answer_is_known_until_its_package_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    package = tmp_path / "asked_package"
+@pytest.mark.parametrize("changed", ["family/one.py", "family/shared.py", "__init__.py", ".."])
+def test_an_answer_is_known_until_its_package_changes_or_another_comes_or_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    package = tmp_path / "site" / "asked_package"
     (package / "family").mkdir(parents=True)
     for name in ("__init__.py", "family/__init__.py", "family/one.py", "family/shared.py"):
         (package / name).write_text('"""."""\n')
