@@ -109,7 +109,7 @@ def _answer_file(entry: EntryPoint) -> str:
     """Name the file of an answer after all it depends on: the method's package, attnbench itself, what is installed."""
     installed = f"{entry.dist.name} {entry.dist.version}" if entry.dist else ""
     # a package that comes or goes changes the folder that it is in
-    folders = (Path(folder).stat().st_mtime_ns for folder in sys.path if Path(folder).is_dir())
+    folders = (Path(folder).stat().st_mtime_ns for folder in sys.path if os.access(folder, os.R_OK))
     changed = max(_newest(entry.module.partition(".")[0]), _newest("attnbench"), *folders)
     text = f"{entry.name} {entry.value} {installed} {changed}"
     return f"method-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"

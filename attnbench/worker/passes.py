@@ -11,7 +11,7 @@ from functools import partial
 
 import torch
 
-# torch imports this, and with it sympy, in the first backward of a process, which would count half a second as the method's
+# torch imports this, and with it sympy, in the first backward of a process, which would count that as the method's
 import torch.fx.experimental.symbolic_shapes
 
 from attnbench.schema.errand import Answer, Errand, Inquiry, Job, Pass, Survey
