@@ -173,7 +173,7 @@ def installed_version(requirement: str) -> str | None:
 
 
 def address_of(method: type) -> str:
-    """The address by which another process finds a class. Raises UnknownMethodError where it cannot."""
+    """Return the address by which another process finds a class. Raises UnknownMethodError where it cannot."""
     module, name = method.__module__, method.__qualname__
     file = getattr(sys.modules.get(module), "__file__", None)
     if not _is_attention(method):

@@ -32,12 +32,12 @@ class Memory:
     replicates: int = 0
 
     def bytes(self, name: str) -> int | None:
-        """One counter; None where it was not read."""
+        """Return one counter; None where it was not read."""
         counter = self.counters.get(name)
         return None if counter is None else counter.bytes
 
     def why_not(self, name: str) -> str:
-        """Why a counter was not read; empty where it was."""
+        """Say why a counter was not read; nothing where it was."""
         counter = self.counters.get(name)
         if counter is None:
             return self.reason or f"{name} was not recorded"
@@ -121,7 +121,7 @@ class CellSummary:
         return sum(problem.model_copy(update={"B": self.B}).lengths) if problem.padding else self.B * problem.N
 
     def fact(self, name: str) -> str:
-        """A recorded fact in words; empty where there is none."""
+        """Return a recorded fact in words; nothing where there is none."""
         value = self.facts.get(name)
         return "" if value is None else str(value)
 
@@ -241,7 +241,7 @@ def _status(finals: Mapping[int, Digest]) -> tuple[str, str]:
 
 
 def memory_of(finals: Iterable[Digest]) -> Memory:
-    """The median of each counter over the memory replicates; their first failure is the reason where there are none."""
+    """Return the median of each counter over the memory replicates; their first failure is the reason where there are none."""
     finals = list(finals)
     measured = [final for final in finals if final.failed is None]
     failures = [final.failed for final in finals if final.failed is not None]
@@ -254,7 +254,7 @@ def memory_of(finals: Iterable[Digest]) -> Memory:
 
 
 def _median(counters: Sequence[Counter]) -> Counter:
-    """Over the readings of one source: of those read without reserve, else of whatever was read."""
+    """Take the median over the readings of one source: of those read without reserve, else of whatever was read."""
     read = [c for c in counters if c.bytes is not None]
     if not read:
         return counters[0]

@@ -122,12 +122,12 @@ def crossover(of: Values, over: Values) -> Crossover:
 
 
 def _between(a: int, b: int, t: float) -> float:
-    """The length a share t of the way from a to b, in logarithms."""
+    """Return the length a share t of the way from a to b, in logarithms."""
     return float(a * (b / a) ** t)
 
 
 def _interval(logs: Mapping[int, Mapping[int, float]], N: float) -> Interval | None:
-    """All lengths at which a t test does not reject that both methods are equal (Fieller 1954).
+    """Return all lengths at which a t test does not reject that both methods are equal (Fieller 1954).
 
     At a share t of the way from length a to b, replicate r has the log-ratio (1 - t) d_r(a) + t d_r(b). Under normal
     errors a t test on these is exact whatever the two lengths have in common, and so is the set of all t that it does
@@ -147,7 +147,7 @@ def _interval(logs: Mapping[int, Mapping[int, float]], N: float) -> Interval | N
 
 
 def _undecided(first: Sequence[float], last: Sequence[float]) -> list[float]:
-    """Ends of the set of t in 0 … 1 at which the mean of first + t (last - first) is not told from 0; none where all are."""
+    """Find the ends of the t in 0 … 1 at which the mean of first + t (last - first) is not told from 0; none if empty."""
     reach = t_quantile(len(first) - 1) ** 2 / len(first)
     steps = [b - a for a, b in zip(first, last, strict=True)]
     at, slope = statistics.fmean(first), statistics.fmean(steps)

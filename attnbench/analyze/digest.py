@@ -40,7 +40,7 @@ class Digest:
     attempt: int
     failed: Failed | None
     useless: str
-    """Why the samples are not what the pass is for, or nothing."""
+    """Say why the samples are not what the pass is for, or nothing."""
     values: Mapping[str, float]
     """One number a series: the median of times, the mean of scores; empty of a failure or where nothing is useful."""
     samples: int
@@ -82,7 +82,7 @@ def digest(record: Record, *, facts: bool = True) -> Digest:
 
 
 def _why_useless(found: Measured, wanted: Sequence[str]) -> str:
-    """Why the samples are not what the pass is for, or nothing."""
+    """Say why the samples are not what the pass is for, or nothing."""
     for name in wanted:
         series = found.samples.get(name)
         if series is None or not series.values:

@@ -39,12 +39,12 @@ def precise(good: int, bad: int) -> bool:
 
 
 def search_of(cell: Cell) -> str:
-    """Names all cells of one search: those that differ in length only; of a largest batch the cell itself."""
+    """Name all cells of one search: those that differ in length only; of a largest batch the cell itself."""
     return cell.key if cell.batch is Batch.LARGEST else cell.reshaped(N=1).key
 
 
 def limits(cells: Iterable[Cell], records: Iterable[Record], most: int) -> list[Limit]:
-    """One for each of the cells that searches begin at; `most` is the largest that was to be tried."""
+    """Return one for each of the cells that searches begin at; `most` is the largest that was to be tried."""
     firsts = {search_of(cell): cell for cell in cells}
     ended = (each for each in records if not (each.failed and each.failed.status is Status.INTERRUPTED))
     found = grouped((search_of(each.job.cell), each) for each in ended if each.job.phase is not Pass.CHECK)

@@ -22,14 +22,14 @@ class MainCounter:
     note: str = ""
 
     def per_sample(self, summary: CellSummary) -> float | None:
-        """Bytes per sample of the batch; None where this counter was not read by this source."""
+        """Return bytes per sample of the batch; None where this counter was not read by this source."""
         counter = summary.memory.counters.get(self.name) if summary.ok else None
         if counter is None or counter.bytes is None or counter.source != self.source:
             return None
         return counter.bytes * summary.per_sample
 
     def why_not(self, summary: CellSummary) -> str:
-        """Why this cell has no such number; empty where it has."""
+        """Say why this cell has no such number; nothing where it has."""
         if not summary.ok:
             return f"no memory is shown where there is no time ({summary.status})"
         counter = summary.memory.counters.get(self.name)
@@ -43,7 +43,7 @@ STATE = MainCounter("state_bytes", STATE_SOURCE)
 
 
 def main_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
-    """The first of the device's usual counters that most cells have without reserve; None where no cell has any."""
+    """Choose the first of the device's usual counters that most cells have without reserve; None where no cell has any."""
     cells = [s for s in summaries if s.ok and s.memory.counters]
     names = _PREFERRED["cuda" if any(s.cell.device_kind == "cuda" for s in cells) else "cpu"]
     for sure in (True, False):
@@ -59,7 +59,7 @@ def main_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
 
 
 def steady_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
-    """A counter that is the same in every process, and so can be judged from one reading; None where none was read.
+    """Find a counter that is the same in every process, and so can be judged by one reading; None where none was read.
 
     What the operating system counts is not: two runs of the same code differed by up to 85 % for small tensors.
     """

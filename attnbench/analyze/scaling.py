@@ -42,12 +42,12 @@ def exponent(series: Sequence[CellSummary], quantity: Quantity) -> Exponent | No
 
 
 def slope(points: Mapping[int, float]) -> float:
-    """Least squares of log y on log N; at least two lengths and positive values."""
+    """Fit log y to log N by least squares; at least two lengths and positive values."""
     return statistics.linear_regression([*map(math.log, points)], [*map(math.log, points.values())]).slope
 
 
 def fit_interval(points: Mapping[int, float]) -> Interval:
-    """95 % t interval of the slope by how far the points lie from its line; at least three lengths and positive values."""
+    """Return the slope's 95 % t interval by how far points lie from its line; at least three lengths and positive values."""
     x, y = [math.log(N) for N in points], [math.log(value) for value in points.values()]
     value, intercept = statistics.linear_regression(x, y)
     residuals = math.fsum((at - intercept - value * N) ** 2 for N, at in zip(x, y, strict=True))

@@ -60,7 +60,7 @@ class Section:
         return tuple(sorted({s.cell.problem.N for s in self.summaries}))
 
     def at(self, label: str, N: int) -> CellSummary | None:
-        """One cell; None where the suite has none such."""
+        """Return one cell; None where the suite has none such."""
         return next((s for s in self.series.get(label, ()) if s.cell.problem.N == N), None)
 
     def ok_at(self, N: int) -> dict[str, CellSummary]:
@@ -166,5 +166,5 @@ def stops(series: Sequence[CellSummary]) -> dict[str, list[int]]:
 
 
 def longest(series: Sequence[CellSummary]) -> CellSummary | None:
-    """The cell of the longest N that has numbers."""
+    """Return the cell of the longest N that has numbers."""
     return next((s for s in reversed(series) if s.ok), None)

@@ -63,7 +63,7 @@ def _recomputes(summary: CellSummary) -> bool:
 
 
 def speedup(baseline: CellSummary, summary: CellSummary) -> Estimate | None:
-    """Baseline's time per sample over the method's: above 1 the method is faster.
+    """Divide the baseline's time per sample by the method's: above 1 the method is faster.
 
     Paired by replicate number (they were interleaved); None where one of the two has no numbers.
     """

@@ -75,24 +75,24 @@ class Estimate:
 
 
 def t_quantile(df: float) -> float:
-    """Student's t at 0.975 (two-sided 95 %) for `df` degrees of freedom, not necessarily whole. ValueError below 1."""
+    """Return Student's t at 0.975 (two-sided 95 %) for `df` degrees of freedom, not necessarily whole. ValueError below 1."""
     if not df >= 1:
         raise ValueError(f"{df} degrees of freedom")
     return float(special.stdtrit(df, 0.975))
 
 
 def t_two_sided(t: float, df: float) -> float:
-    """Probability of a Student's t at least as far from 0 as this one."""
+    """Return the probability of a Student's t at least as far from 0 as this one."""
     return float(2 * special.stdtr(df, -abs(t)))
 
 
 def t_reached(p: float, df: float) -> float:
-    """The t whose two-sided probability is p: what `t_two_sided` takes back."""
+    """Return the t whose two-sided probability is p: what `t_two_sided` takes back."""
     return float(-special.stdtrit(df, p / 2))
 
 
 def wilson(hits: int, of: int) -> Interval:
-    """95 % interval of a share (Wilson 1927); all that is possible where nothing was tried."""
+    """Return the 95 % interval of a share (Wilson 1927); all that is possible where nothing was tried."""
     if of == 0:
         return Interval(0.0, 1.0, Spread.INTERVAL)
     share, z2 = hits / of, _Z**2 / of
@@ -108,7 +108,7 @@ def variance(values: Sequence[float]) -> float:
 
 
 def t_interval(values: Sequence[float]) -> Interval:
-    """95 % interval of the mean; at least two values."""
+    """Return the 95 % interval of the mean; at least two values."""
     half = t_quantile(len(values) - 1) * math.sqrt(variance(values) / len(values))
     mean = statistics.fmean(values)
     return Interval(mean - half, mean + half, Spread.INTERVAL)

@@ -43,7 +43,7 @@ app.add_typer(reading)
 
 
 def main() -> None:
-    """The console script."""
+    """Run the command that was typed: the console script."""
     if sys.stdout is None:
         # it was closed, and the next file that is opened would be taken for it
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as this process lives

@@ -355,7 +355,7 @@ def selfcheck(  # noqa: PLR0913, PLR0917 - one parameter an option
     ] = None,
     no_wait: NoWait = False,
 ) -> None:
-    """One method under two names: false alarms, and the smallest slow-down that is found on this machine. Half an hour."""
+    """Measure one method under two names: false alarms, and the smallest slow-down found on this machine. Half an hour."""
     with at_work() as terminal:
         how: Measuring = {"device": device, "replicates": replicates, "wait": not no_wait, "reporter": terminal}
         if out is not None:
@@ -425,7 +425,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
     out: Outs = [],  # noqa: B006
     no_wait: NoWait = False,
 ) -> None:
-    """Whether a change may pass: exit 0 fine, 1 regression, 2 no verdict (usage, machine, disk), 3 unclear, 4 cells lost."""
+    """Judge whether a change may pass: exit 0 fine, 1 regression, 2 no verdict (usage, machine, disk), 3 unclear, 4 lost."""
     from attnbench.report.questions.comparison.table import job_summary, judgement_json
 
     with explained(failed=USAGE):
@@ -476,7 +476,7 @@ def crossover(  # noqa: PLR0913, PLR0917 - one parameter an option
     out: Outs = [],  # noqa: B006
     no_wait: NoWait = False,
 ) -> None:
-    """From which length on is one method ahead of another? With intervals, of a stored run or measured for it."""
+    """Find from which length on one method is ahead of another, with intervals, of a stored run or measured for it."""
     check_outs(out, (*TABLES, *IMAGES))
     with at_work() as terminal:
         how: Measuring = {"impl": impl, "device": device, "replicates": replicates, "results": results}

@@ -10,14 +10,14 @@ MOST_REPLICATES = 10**6
 
 
 def suite_names() -> list[str]:
-    """What a shell offers for a suite."""
+    """List what a shell offers for a suite."""
     from attnbench.suite.load import shipped
 
     return list(shipped())
 
 
 def words(given: list[str]) -> list[str]:
-    """The parts of what was given, in which commas part as well as repeating the option does."""
+    """Split what was given: commas part, as repeating the option does."""
     return [word.strip() for text in given for word in text.split(",") if word.strip()]
 
 

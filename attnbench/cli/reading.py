@@ -60,7 +60,7 @@ def report(
 
 @reading.command()
 def verify(run: RunArgument) -> None:
-    """Whether a run is whole, of the suite that it names, and agrees with itself: exit 0 it is, 1 it is not, 2 bad input."""
+    """Verify that a run is whole, of the suite it names, and agrees with itself: exit 0 it is, 1 it is not, 2 bad input."""
     with explained(failed=USAGE):
         found = attnbench.verify(run)
         for finding in found:
@@ -75,7 +75,7 @@ def cite(
     run: RunArgument,
     out: Annotated[list[Path], typer.Option("--out", help="Write .bib or .md. May be repeated.")] = [],  # noqa: B006
 ) -> None:
-    """What a paper cites and has to tell of a run: BibTeX, and a list that is filled in from the records."""
+    """Write what a paper cites and has to tell of a run: BibTeX, and a list that is filled in from the records."""
     check_outs(out, ("bib", "md"))
     done = attnbench.cite(run)
     print_answer(str(done), out, done.form)
@@ -96,7 +96,7 @@ def advise(  # noqa: PLR0913, PLR0917 - one parameter an option
     by: Annotated[str, typer.Option(help="Rank by time, memory or state.")] = "time",
     out: Annotated[list[Path], typer.Option("--out", help="Write .md, .tex or .csv. May be repeated.")] = [],  # noqa: B006
 ) -> None:
-    """Which methods qualify for a length, a memory and a quality, by what was recorded; never beyond what was measured."""
+    """Say which methods qualify for a length, a memory and a quality, by what was recorded; never beyond what was measured."""
     check_outs(out, TABLES)
     given = "decode" if decode else workload
     done = attnbench.advise(

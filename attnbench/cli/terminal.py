@@ -49,7 +49,7 @@ def explained(failed: int = FAILED) -> Iterator[None]:
 
 
 def _words(error: Exception) -> str:
-    """What went wrong, and with which file; without what a terminal would take for a command."""
+    """Say what went wrong, and with which file; without what a terminal would take for a command."""
     text = error.as_option if isinstance(error, ArgumentError) else str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
@@ -154,7 +154,7 @@ def print_text(text: Callable[..., str]) -> None:
 
 
 def plainly(text: str, stream: object = None) -> str:
-    """A text in letters that stdout takes, or another stream."""
+    """Write a text in letters that stdout takes, or another stream."""
     if _is_unicode(stream or sys.stdout):
         return text
 

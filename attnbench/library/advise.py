@@ -86,7 +86,7 @@ class _Place:
         return alike and (gpu is None or gpu in {finding.name for finding in machine.gpu()})
 
     def rank(self, N: int) -> tuple[bool, bool, int, str]:
-        """What makes an answer better: this machine; intervals; many methods; that it is new."""
+        """Rank an answer by what makes it better: this machine; intervals; many methods; that it is new."""
         cells, run = self.section.ok_at(N), self.findings.run
         return self.is_here, run.suite.replicates >= ENOUGH, len(cells), run.started
 
@@ -100,7 +100,7 @@ class _Wish:
     at_least: bool
 
     def met(self, found: Estimate) -> bool:
-        """Whether the middle of what was recorded is good enough."""
+        """Say whether the middle of what was recorded is good enough."""
         return found.value >= self.bound if self.at_least else found.value <= self.bound
 
 
@@ -113,7 +113,7 @@ class _Known:
     text: str
 
     def holds_for(self, cell: Cell) -> bool:
-        """Whether it is a quality of this cell: of its method, with the same parameters, named or not.
+        """Say whether it is a quality of this cell: of its method, with the same parameters, named or not.
 
         With another mask, dtype or width an attention is another computation. A trained model has a width of its own.
         """
@@ -137,7 +137,7 @@ def advise(  # noqa: PLR0913 - one parameter an option
     by: str = TIME,
     reporter: Reporter | None = None,
 ) -> Advice:
-    """Which methods qualify at a length, by runs that are stored or folders of them; without any, by those below `results`.
+    """Say which methods qualify at a length, by stored runs or folders of them; without any, by those below `results`.
 
     `memory` is what one sample may need, as 2GiB; `min` and `max` are qualities, as `recall=0.9` (accuracy on that task) or
     `output_error=0.1`; `by` the cost that they are ranked by: time, memory or state. Answers come from one run, best of this
@@ -180,7 +180,7 @@ def _wishes(given: Sequence[str], argument: str, *, at_least: bool) -> Iterator[
 
 
 def _recorded(wish: _Wish, sources: Sequence[Run]) -> list[_Known]:
-    """All cells that have the quality, the newest run first, and of each run the longest length."""
+    """Return all cells that have the quality, the newest run first, and of each run the longest length."""
     found, is_task = [], wish.name in _TASKS
     for run in sorted(sources, key=lambda run: run.info.started, reverse=True):
         # a task is asked for its accuracy
@@ -196,7 +196,7 @@ def _recorded(wish: _Wish, sources: Sequence[Run]) -> list[_Known]:
 
 
 def _parameters(cell: Cell) -> dict[str, object]:
-    """The parameters of a cell, with the method's own values of those that it does not name, if it can be imported here."""
+    """Return the parameters of a cell, with the method's own values of those it does not name, if it can be imported here."""
     try:
         accepted = inspect.signature(registry.load(cell.method)).parameters.values()
     except Exception:  # noqa: BLE001 - a plugin's module can raise anything
@@ -205,7 +205,7 @@ def _parameters(cell: Cell) -> dict[str, object]:
 
 
 def _standing(findings: Findings, cell: CellSummary, known: _Qualities, by: str, limit: float | None) -> tuple[int, str]:
-    """Whether a method qualifies (0), nobody knows (1) or it does not (2), and why."""
+    """Say whether a method qualifies (0), nobody knows (1) or it does not (2), and why."""
     needed = findings.quantities[MEMORY].estimate(cell)
     if cell.status in UNFINISHED:
         return 1, f"unknown: {short(cell.status)}"

@@ -31,7 +31,7 @@ _NOTHING_JUDGED = "nothing was judged: no cell has numbers on both sides that ma
 
 
 def title(run: RunInfo) -> str:
-    """How a page of tables on a run is called."""
+    """Return the title of a page of tables on a run."""
     return f"{run.suite.name}, run {run.id}"
 
 
@@ -49,27 +49,27 @@ class Answer:
     """A picture, as png, svg or pdf, where it has one."""
 
     def markdown(self) -> str:
-        """A page of Markdown."""
+        """Return a page of Markdown."""
         return markdown.markdown(self.tables, self.title)
 
     def latex(self) -> str:
-        """Tables for a paper."""
+        """Write the tables for a paper."""
         return latex.latex(self.tables)
 
     def html(self) -> str:
-        """Tables, each with its notes below."""
+        """Write the tables, each with its notes below."""
         notes = ["".join(f"<li>{safe(note)}</li>" for note in table.notes) for table in self.tables]
         each = zip(self.tables, notes, strict=True)
         return "".join(f"<h4>{safe(table.title)}</h4>{table_html(table)}<ul>{below}</ul>" for table, below in each)
 
     def csv(self) -> str:
-        """Its numbers in SI units; of a run's tables what they show, one below the other."""
+        """Write its numbers in SI units; of a run's tables what they show, one below the other."""
         if self.own_csv:
             return self.own_csv()
         return csv_text(row for table in self.tables for row in (table.headers, *table.rows))
 
     def frame(self) -> "pd.DataFrame":
-        """The CSV as a data frame; of a run's tables, whose columns differ, with the title of each in `table`."""
+        """Return the CSV as a data frame; of a run's tables, whose columns differ, with the title of each in `table`."""
         import pandas as pd
 
         if self.own_csv:
@@ -78,7 +78,7 @@ class Answer:
         return pd.concat(each, ignore_index=True) if self.tables else pd.DataFrame()
 
     def form(self, name: str) -> bytes:
-        """The content of a file whose name ends so: md, tex, csv, html, or a picture. Raises KeyError."""
+        """Return the content of a file whose name ends so: md, tex, csv, html, or a picture. Raises KeyError."""
         texts = {"md": self.markdown, "tex": self.latex, "csv": self.csv, "html": self.html}
         return texts[name]().encode() if name in texts or not self.own_image else self.own_image(name)
 
@@ -88,7 +88,7 @@ class Answer:
             write_named(file, self.form(file.suffix.removeprefix(".")))
 
     def __str__(self) -> str:
-        """What a terminal shows."""
+        """Return what a terminal shows."""
         return self.own_text() if self.own_text else plain(self.tables)
 
     def _repr_html_(self) -> str:
@@ -103,7 +103,7 @@ class Comparison(Answer):
 
     @classmethod
     def of(cls, judgement: Judgement) -> "Comparison":
-        """A judgement in all its forms."""
+        """Write a judgement in all its forms."""
 
         def image(form: str) -> bytes:
             # matplotlib takes a second to import

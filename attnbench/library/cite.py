@@ -26,7 +26,7 @@ class Citation:
     """Markdown: a point a line, ticked where the run answers it."""
 
     def form(self, name: str) -> bytes:
-        """The content of a file whose name ends so: bib or md. Raises KeyError."""
+        """Return the content of a file whose name ends so: bib or md. Raises KeyError."""
         return {"bib": self.bibtex, "md": self.checklist}[name].encode()
 
     def save(self, *files: str | Path) -> None:
@@ -35,19 +35,19 @@ class Citation:
             write_named(file, self.form(file.suffix.removeprefix(".")))
 
     def __str__(self) -> str:
-        """Both, for a terminal of 80 columns."""
+        """Write both for a terminal of 80 columns."""
         lines = "\n".join(wrapped(line) for line in self.checklist.splitlines())
         return f"{lines}\n\n{self.bibtex}"
 
 
 def cite(run: RunLike) -> Citation:
-    """What to cite of a run, and what to tell of it. Raises StoreError."""
+    """Write what to cite of a run, and what to tell of it. Raises StoreError."""
     findings = read(run).findings
     return Citation(_bibtex(findings), _checklist(findings))
 
 
 def _bibtex(findings: Findings) -> str:
-    """This project with the run, and the paper of each method, which BibTeX tools complete by its arXiv number."""
+    """Cite this project with the run, and the paper of each method, which BibTeX tools complete by its arXiv number."""
     run = findings.run
     papers = grouped((number, name) for name, each in run.methods.items() for number in _ARXIV.findall(each.paper))
     commit = f", commit {str(run.git['commit'])[:12]}" if run.git.get("commit") else ""

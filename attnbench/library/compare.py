@@ -121,7 +121,7 @@ def gate(
     across_machines: bool = False,
     **how: Unpack[Measuring],
 ) -> Comparison:
-    """Whether a change may pass: the `code` of the answer says so. Measures a commit and the present one, or judges two runs.
+    """Judge whether a change may pass: a commit and the present one, measured now, or two runs. The answer's `code` says so.
 
     A margin that this machine cannot resolve is refused, where `selfcheck` has found out what it resolves.
     """

@@ -45,7 +45,7 @@ def crossover(  # noqa: PLR0913 - one parameter an option
     minutes: float | None = None,
     **how: Unpack[Measuring],
 ) -> Answer:
-    """From which length on one method is ahead of another: of a run, or of a suite that is measured for it."""
+    """Find from which length on one method is ahead of another: of a run, or of a suite that is measured for it."""
     near = share(resolution, "resolution")
     if measure:
         goal = Goal(of or "", over or "", metric, near, max_points)
@@ -79,7 +79,7 @@ def crossover(  # noqa: PLR0913 - one parameter an option
 
 
 def _versus(findings: Findings, of: str | None, over: str | None, metric: str) -> list[Versus]:
-    """All pairs that are asked for, section by section; by default every method against the strongest exact softmax.
+    """Return all pairs that are asked for, section by section; by default every method against the strongest exact softmax.
 
     Raises UsageError where a name or the metric is not the run's, or no section has both methods.
     """
@@ -150,7 +150,7 @@ def _measured(suite: SuiteLike, goal: Goal, minutes: float | None, how: How) -> 
 
 
 def _scouted(given: SuiteLike, goal: Goal, scene: Scene) -> tuple[Scouted, Goal]:
-    """The suite with nothing but the two methods of the goal, and the goal with their labels."""
+    """Return the suite with nothing but the two methods of the goal, and the goal with their labels."""
     how = scene.how
     loaded, suite = select(given, how.impl, how.device, how.replicates or _REPLICATES)
     # the first one alone too, so that an error names the right argument

@@ -54,7 +54,7 @@ def maxlen(
     batch: bool = False,
     **how: Unpack[Measuring],
 ) -> Answer:
-    """The longest sequence, or the largest batch, that fits: of a suite or of methods, or read from an earlier search.
+    """Find the longest sequence, or the largest batch, that fits: of a suite or of methods, or read from an earlier search.
 
     Raises UsageError, ScoutError, StoreError.
     """
@@ -79,13 +79,13 @@ def maxlen(
 
 
 def limits_of(run: RunInfo, folder: RunFolder) -> list[Limit]:
-    """What the records of a search say."""
+    """Read what the records of a search say."""
     batches = any(cell.batch is Batch.LARGEST for cell in run.cells)
     return limits(run.cells, folder.read(), MOST_ROWS if batches else max(run.suite.axes.N))
 
 
 def _asked(what: Sequence[SuiteLike], method: Sequence[str], how: How) -> tuple[Loaded | None, Suite, tuple[str, ...]]:
-    """The suite, where its file is one, and which of its methods are wanted: none said, all are."""
+    """Return the suite, where its file is one, and which of its methods are wanted: none said, all are."""
     named = tuple(each for each in what if isinstance(each, str) and is_method(each.partition("(")[0]))
     others = [each for each in what if each not in named]
     added = addresses(how.impl)
@@ -107,10 +107,10 @@ def _asked(what: Sequence[SuiteLike], method: Sequence[str], how: How) -> tuple[
 
 
 def for_limits(suite: Suite, *, batch: bool) -> Suite:
-    """With one replicate, a name of its own, and a batch that does not follow from the length."""
+    """Make a suite of one replicate, a name of its own, and a batch that does not follow from the length."""
 
     def axes_of(written: Axes) -> Axes:
-        """What is written, less the tokens in the batch; of B what is stated as a number."""
+        """Return what is written, less the tokens in the batch; of B what is stated as a number."""
         stated = tuple(B for B in written.B if B != "max")
         known = {name: getattr(written, name) for name in written.model_fields_set - {"tokens", "B"}}
         return Axes.model_validate({**known, **({"B": stated} if stated and not batch else {})})

@@ -162,7 +162,7 @@ class Plan:
         )
 
     def frame(self) -> "pd.DataFrame":
-        """A row a cell that was asked about: seconds as numbers, empty where they are unknown."""
+        """Return a row a cell that was asked about: seconds as numbers, empty where they are unknown."""
         import pandas as pd
 
         def row(planned: PlannedCell) -> dict[str, object]:
@@ -174,11 +174,11 @@ class Plan:
         return pd.DataFrame(map(row, self.cells))
 
     def __str__(self) -> str:
-        """The table and the size of it all."""
+        """Return the table and the size of it all."""
         return "\n".join([tabulate(self.table.rows, headers=self.table.headers), "", *self.summary])
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return what a notebook shows."""
         return f"{table_html(self.table)}<p>{'<br>'.join(self.summary)}</p>"
 
 
@@ -193,7 +193,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
     device: str | None = None,
     assume: str = "",
 ) -> Plan:
-    """The cells of a suite, or of methods as `run` takes them, with the least time that each takes; nothing is measured.
+    """List the cells of a suite, or of methods as `run` takes them, and the least time each takes; nothing is measured.
 
     `assume` is a GPU that is not here, as h200, by whose data sheet times are told. Raises UsageError, ScoutError.
     """
@@ -213,14 +213,14 @@ def plan(  # noqa: PLR0913 - one parameter an option
 
 
 def _asked_about(suite: Suite) -> Sequence[int]:
-    """The numbers of all bundles, or of those of a large suite that are drawn."""
+    """Return the numbers of all bundles, or of those of a large suite that are drawn."""
     bundles = Bundles(suite)
     most = max(1, _MOST_ASKED // bundles.most)
     return range(len(bundles)) if len(bundles) <= most else sorted(random.Random(0).sample(range(len(bundles)), most))  # noqa: S311 - no secret
 
 
 def duration(scouted: Scouted, likely: Sequence[Cell], share: float = 1.0) -> tuple[float, float]:
-    """Seconds that the timed cells take, checks and memory passes among them: where all is steady, and where nothing is.
+    """Predict the seconds that the timed cells take with checks and memory passes: where all is steady, and nothing is.
 
     The likely cells are that share of all; they have the checks of all.
     """
@@ -240,7 +240,7 @@ def duration(scouted: Scouted, likely: Sequence[Cell], share: float = 1.0) -> tu
 def methods(
     pattern: str = "", *, family: str = "", available: bool = False, impl: Impl = ()
 ) -> Mapping[str, Description | Failed]:
-    """What each installed attention says of itself, by name; or why it cannot be asked.
+    """Ask each installed attention what it says of itself, by name; or why it cannot be asked.
 
     Of a pattern, as `linear.*`, those whose names it fits; of a family, as `linear`, those of its folder; `available`: those
     whose packages are all installed. Raises UsageError where there is none, or where what the caller adds is no attention.
@@ -261,7 +261,7 @@ def methods(
 
 
 def _described(name: str, worker: Isolation) -> Description | Failed:
-    """The kept answer, or a new one; what a class in the current folder says is not kept, for others have a folder like it."""
+    """Return the kept answer, or a new one; that of a class in the current folder is not kept: others have such a folder."""
     entry = registry.find(name)
     if ":" not in name and (kept := known_answer(entry)) is not None:
         return kept

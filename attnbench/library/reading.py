@@ -43,14 +43,14 @@ _LENGTH = 512
 
 
 def page(*runs: RunLike) -> str:
-    """Several runs side by side on one page: HTML of one file that needs no network."""
+    """Show several runs side by side on one page: HTML of one file that needs no network."""
     from attnbench.report.page import page as made
 
     return made([read(run).findings for run in runs])
 
 
 def export(*runs: RunLike, to: str, out: str | Path | None = None) -> Export:
-    """Runs in the format of another tool: files by name, and what has no place in the format, in words. Writes nothing.
+    """Return runs in the format of another tool: files by name, and in words what has no place there. Writes nothing.
 
     `out` is where the files will go: some formats go on with what is there. Raises ArgumentError, UsageError.
     """
@@ -79,12 +79,12 @@ def export(*runs: RunLike, to: str, out: str | Path | None = None) -> Export:
 
 
 def format_of(to: str) -> Format:
-    """What is to be known of a format before it is written. Raises ArgumentError."""
+    """Return what is to be known of a format before it is written. Raises ArgumentError."""
     return FORMATS[one_of(FORMATS, to, "to")]
 
 
 def _place(out: Path, made: Export) -> Place:
-    """What is there already of the files that are to be written, and the way from there to the repository around it."""
+    """Return what is there already of the files to be written, and the way from there to the repository around it."""
     known = {}
     for name in made.files:
         try:
@@ -101,7 +101,7 @@ def _place(out: Path, made: Export) -> Place:
 
 
 def site(results: str | Path, out: str | Path, *, records: bool = False, reporter: Reporter | None = None) -> "Built":
-    """A folder of pages from all runs below a folder, for any static host; `out` is replaced as a whole once it is made."""
+    """Make a folder of pages from all runs below a folder, for any static host; `out` is replaced as a whole once made."""
     from attnbench.report.site.build import build
 
     told = reporter or Reporter()
@@ -125,7 +125,7 @@ def _counting(told: Reporter, what: str) -> Callable[[int, int], None]:
 
 
 def published(*runs: RunLike, reporter: Reporter | None = None) -> str:
-    """A page of Markdown with the figures that others printed, and what a run of each suite measured beside them.
+    """Write a page of Markdown with the figures that others printed, and what a run of each suite measured beside them.
 
     Of several runs of a suite the newest counts that has all cells of the suite as it ships; where none has, that with the most
     cells. Runs may also be folders of runs. The reporter is told what could not be read. Raises UsageError, StoreError.
@@ -140,7 +140,7 @@ def published(*runs: RunLike, reporter: Reporter | None = None) -> str:
 
 
 def _rank(suite: Suite, run: Run) -> tuple[bool, int, str, str]:
-    """What makes a run one to judge by: that it has all cells of the suite as it ships; else many cells; then that it is new.
+    """Rank a run as one to judge by: it has all cells of the suite as it ships; else many cells; then it is new.
 
     A cell that was planned and not run is none: a run that was interrupted does not replace one that is whole.
     """
@@ -151,7 +151,7 @@ def _rank(suite: Suite, run: Run) -> tuple[bool, int, str, str]:
 
 
 def runs_below(where: RunLike, told: Reporter, wanted: Callable[[RunInfo], bool]) -> Iterator[Run]:
-    """A run, or every run of a suite that is wanted at or below a folder; what cannot be read is said.
+    """Find a run, or every run of a suite that is wanted at or below a folder; what cannot be read is said.
 
     Raises UsageError where nothing can be read.
     """
@@ -257,7 +257,7 @@ def add_to_history(*runs: RunLike, to: str | Path) -> list[str]:
 
 
 def history(address: str | Path, *, reporter: Reporter | None = None) -> list[Entry]:
-    """The runs of a history, the oldest first; one that cannot be read says why. Raises UsageError, StoreError."""
+    """List the runs of a history, the oldest first; one that cannot be read says why. Raises UsageError, StoreError."""
     return _look(address, lambda *_: False, TIME, reporter).entries
 
 
@@ -280,7 +280,7 @@ def trend(
     since: str | None = None,
     reporter: Reporter | None = None,
 ) -> "Trends":
-    """When cells got slower, faster, were lost or came back in a history, and what else changed then.
+    """Find when cells got slower, faster, were lost or came back in a history, and what else changed then.
 
     `method` may be a pattern, as `linear.*`. Raises UsageError, StoreError.
     """

@@ -71,18 +71,18 @@ class Run:
         return len(self.info.cells) > _LARGE
 
     def records(self) -> Iterator[Record]:
-        """The raw records with all their samples, in the order they were written."""
+        """Return the raw records with all their samples, in the order they were written."""
         return self.folder.read()
 
     def frame(self, *, replicates: bool = False) -> "pd.DataFrame":
-        """A row a cell, also for those that failed; or a row a replicate. docs/data.md says what each column holds."""
+        """Return a row a cell, also for those that failed; or a row a replicate. docs/data.md says what each column holds."""
         from attnbench.report import frame
 
         # the copy lies in one piece: pandas warns whoever adds a column to two hundred
         return (frame.replicate_frame if replicates else frame.frame)(self.findings).infer_objects().copy()
 
     def table(self, kind: str = "summary", *, workload: Sequence[str] = ()) -> Answer:
-        """Tables of one kind, one a section: summary, speedup, published, or a figure over length. Raises ArgumentError."""
+        """Return tables of a kind, one a section: summary, speedup, published, or a figure by length. Raises ArgumentError."""
         one_of(TABLE_KINDS, kind, "kind")
         findings = self._narrowed(workload, ())
         return Answer(title(self.info), of_kind(findings, kind))
@@ -99,7 +99,7 @@ class Run:
         labels: Mapping[str, str] | None = None,
         failures: bool = True,
     ) -> "Figures":
-        """Figures of one kind: mostly one, but one a workload and a sheet. Raises ArgumentError, CannotDrawError."""
+        """Draw figures of one kind: mostly one, but one a workload and a sheet. Raises ArgumentError, CannotDrawError."""
         from attnbench.report.drawing import style as styles
         from attnbench.report.figures.make import KINDS, drawn
 
@@ -124,7 +124,7 @@ class Run:
         failures: bool = True,
         reporter: Reporter | None = None,
     ) -> dict[str, bytes]:
-        """Files of figures with their captions, by name; of all kinds, where none is named, as far as the run has them.
+        """Draw figures as files with captions, by name; of all kinds, where none is named, as far as the run has them.
 
         The reporter is told which of them cannot be drawn, and why. Raises ArgumentError, UsageError.
         """
@@ -167,7 +167,7 @@ class Run:
         return write.write(self.path, self.findings)
 
     def summary(self, *, unicode: bool = True) -> str:
-        """The sentence of result and the times of each section, for a terminal of 80 columns."""
+        """Return the sentence of result and the times of each section, for a terminal of 80 columns."""
         from attnbench.report import console
 
         return console.summary(self.findings, unicode=unicode)
@@ -205,13 +205,13 @@ class Figures(tuple["Figure", ...]):
     captions: tuple[str, ...]
 
     def __new__(cls, figures: Sequence["Figure"], sheet: "Sheet", captions: tuple[str, ...]) -> "Figures":
-        """Figures with what they were drawn on, and a caption for each workload."""
+        """Keep figures with what they were drawn on, and a caption for each workload."""
         made = super().__new__(cls, figures)
         made.sheet, made.captions = sheet, captions
         return made
 
     def image(self, number: int = 0, form: str = "png") -> bytes:
-        """One of them as png, svg or pdf."""
+        """Return one of them as png, svg or pdf."""
         from attnbench.report.drawing import images
         from attnbench.report.drawing import style as styles
 
@@ -245,7 +245,7 @@ def other_than_run(path: Path, info: RunInfo) -> str:
 
 
 def read(run: RunLike) -> Run:
-    """A run that is stored, by its folder. Raises StoreError where it is none."""
+    """Read a stored run, by its folder. Raises StoreError where it is none."""
     if isinstance(run, Run):
         return run
     folder = RunFolder(Path(run))

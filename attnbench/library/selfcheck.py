@@ -38,7 +38,7 @@ class Selfcheck:
     """What was kept for `gate`, in words."""
 
     def __str__(self) -> str:
-        """What a terminal shows."""
+        """Return what a terminal shows."""
         from attnbench.report.questions.selfcheck import table
 
         return table.console(self.found, self.folder.info())
@@ -56,7 +56,7 @@ def selfcheck(  # noqa: PLR0913 - one parameter an option
     resume: str | Path | None = None,
     **how: Unpack[Measuring],
 ) -> Selfcheck:
-    """One method under two names: false alarms, and the smallest slow-down that is found on this machine. Half an hour.
+    """Measure one method under two names: false alarms, and the smallest slow-down found on this machine. Half an hour.
 
     `resume` goes on with a folder that was interrupted, and only reports one that is whole, on any machine.
     Raises UsageError, ScoutError, StoreError, LaneTakenError.

@@ -52,11 +52,11 @@ class Submission:
     """The numbers of the tasks that were submitted now."""
 
     def waiting(self) -> dict[int, str]:
-        """The state of each task that waits or runs, by its number. Raises SlurmError."""
+        """Return the state of each task that waits or runs, by its number. Raises SlurmError."""
         return slurm.queued(self.jobs)
 
     def unfinished(self) -> list[int]:
-        """The shards that are not measured whole. Raises StoreError."""
+        """Return the shards that are not measured whole. Raises StoreError."""
         info, found = self.folder.own(), []
         for number in range(1, self.shards + 1):
             part, ledgers = RunFolder(self.folder.path, number), defaultdict[str, Ledger](Ledger)
@@ -89,7 +89,7 @@ class Submission:
             time.sleep(every)
 
     def endings(self, numbers: Sequence[int]) -> list[str]:
-        """How these tasks ended, and where to read what they said."""
+        """Say how these tasks ended, and where to read what they said."""
         lines = []
         for number in numbers:
             words = next(filter(None, (slurm.ended(job, number) for job in reversed(self.jobs))), "gone")
@@ -138,7 +138,7 @@ def submit(
 
 
 def _planned(given: SuiteLike | None, only: Only, how: How) -> RunInfo:
-    """What run.json says of a run before any node has seen it; nothing of the machine on which it is submitted."""
+    """Write what run.json says of a run before any node has seen it; nothing of the machine on which it is submitted."""
     _, suite = select(given, how.impl, how.device, how.replicates, only)
     if suite.device == "auto":
         raise ArgumentError(

@@ -10,7 +10,7 @@ from attnbench.suite.load import shipped
 
 
 def suites() -> Mapping[str, str]:
-    """What each suite that ships is for, in the words that its file begins with, by name."""
+    """Say what each suite that ships is for, in the words that its file begins with, by name."""
     found = {}
     for name, file in shipped().items():
         heading = takewhile(lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines())

@@ -27,7 +27,7 @@ class Shown:
         self.picture = picture
 
     def image(self, form: str = "png") -> bytes:
-        """As png or svg."""
+        """Return the picture as png or svg."""
         from attnbench.report.figures.weights import image
 
         return image(self.picture, form)

@@ -95,5 +95,5 @@ class _Lanes:
 
 
 def _what(job: Job) -> tuple[Cell, Pass, int, int, int | None]:
-    """What is done by a job, whatever its limits are on a device."""
+    """Return what a job does, whatever its limits are on a device."""
     return job.cell, job.phase, job.replicate, job.attempt, job.B

@@ -34,7 +34,7 @@ Impl = str | type | Sequence[str | type]
 
 @dataclass(frozen=True, kw_only=True)
 class Only:
-    """What of a suite is wanted; or, where there is no suite, all that is."""
+    """The part of a suite that is wanted; or, where there is no suite, all that is."""
 
     methods: str | Sequence[str] = ()
     """Names, patterns as `linear.*`, and names with parameters as `lsh.reformer(rounds=8)`."""
@@ -44,7 +44,7 @@ class Only:
     causal: bool | None = None
 
     def as_suite(self) -> dict[str, object]:
-        """A suite of these methods alone: one sequence of 2^9 to 2^12 tokens, forward, causal, where nothing else is said."""
+        """Make a suite of these methods alone: one sequence of 2^9 to 2^12 tokens, forward, causal, if nothing else is said."""
         return {
             "name": "no-file",
             "source": "methods, lengths and workloads that were named one by one",
@@ -55,7 +55,7 @@ class Only:
         }
 
     def meant(self, own: Sequence[str] = ()) -> list[Method]:
-        """The methods that are named, of those of a suite or else of all that are installed. Raises ArgumentError."""
+        """Find the methods that are named, of those of a suite or else of all that are installed. Raises ArgumentError."""
         texts = [self.methods] if isinstance(self.methods, str) else self.methods
         found = []
         for text in (name for each in texts for name in split_names(each)):
@@ -76,7 +76,7 @@ class Only:
 def select(
     given: SuiteLike | None, impl: Impl = (), device: str | None = None, replicates: int | None = None, only: Only | None = None
 ) -> tuple[Loaded, Suite]:
-    """The suite as it was written, and as the other arguments change it. Raises SuiteError, UsageError."""
+    """Return the suite as it was written, and as the other arguments change it. Raises SuiteError, UsageError."""
     only = only or Only()
     if not given and not only.methods:
         raise UsageError("name a suite or methods, as: attnbench run quick, attnbench plan --methods 'linear.*,softmax.sdpa'")
@@ -90,7 +90,7 @@ def select(
     fields, axes = ({name: value for name, value in each.items() if value is not None} for each in (fields, axes))
 
     def written(of: Suite | Override, given: dict[str, object]) -> dict[str, object]:
-        """What the file says of one device or all, without what is asked for instead; that holds on every device."""
+        """Return what the file says of one device or all, less what is asked for instead, which holds on every device."""
         kept = {name: getattr(of, name) for name in of.model_fields_set - fields.keys()}
         kept["axes"] = {name: getattr(of.axes, name) for name in of.axes.model_fields_set - axes.keys()} | given
         own: list[Method] = []
@@ -114,7 +114,7 @@ def select(
 
 
 def split_names(text: str) -> list[str]:
-    """At commas outside brackets: `softmax.sdpa,lsh.reformer(bucket_size=64, rounds=4)` names two."""
+    """Split at commas outside brackets: `softmax.sdpa,lsh.reformer(bucket_size=64, rounds=4)` names two."""
     names, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
@@ -142,7 +142,7 @@ def parameters(given: Sequence[str], argument: str = "param") -> dict[str, Scala
 
 
 def validated(data: Mapping[str, object], given: Mapping[str, object]) -> Suite:
-    """A suite of these fields. Raises ArgumentError for one that does not fit, UsageError where they do not fit together."""
+    """Make a suite of these fields. Raises ArgumentError for one that does not fit, UsageError where they clash."""
     try:
         return Suite.model_validate(data)
     except ValidationError as error:
@@ -154,19 +154,19 @@ def validated(data: Mapping[str, object], given: Mapping[str, object]) -> Suite:
 
 
 def _methods(suite: Suite) -> Iterator[tuple[tuple[str | int, ...], Method]]:
-    """All methods that a suite names, on any device, with their places in its file."""
+    """Return all methods that a suite names, on any device, with their places in its file."""
     yield from ((("methods", i), method) for i, method in enumerate(suite.methods))
     for kind, override in suite.on.items():
         yield from ((("on", kind, "methods", i), method) for i, method in enumerate(override.methods or ()))
 
 
 def addresses(given: Impl) -> tuple[str, ...]:
-    """One's own attentions, as one or several were given. Raises ArgumentError."""
+    """List one's own attentions, as one or several were given. Raises ArgumentError."""
     return tuple(map(address, (given,) if isinstance(given, str | type) else given))
 
 
 def address(impl: str | type) -> str:
-    """A class, or its address as module:Class or path/to/file.py:Class, as an address. Raises ArgumentError."""
+    """Turn a class, or its address as module:Class or path/to/file.py:Class, into an address. Raises ArgumentError."""
     if isinstance(impl, type):
         try:
             return registry.address_of(impl)
@@ -179,12 +179,12 @@ def address(impl: str | type) -> str:
 
 
 def is_method(name: str) -> bool:
-    """Whether a method of that name is installed, or it has the form of an address."""
+    """Say whether a method of that name is installed, or it has the form of an address."""
     return registry.is_known(name) or is_address(name)
 
 
 def is_address(word: str) -> bool:
-    """Whether it has the form module:Class or path/to/file.py:Class, whatever form of the method it asks for."""
+    """Say whether it has the form module:Class or path/to/file.py:Class, whatever form of the method it asks for."""
     module, colon, name = plain_name(word).rpartition(":")
     is_module = all(part.isidentifier() for part in module.split(".")) or module.endswith(".py")
     # a command line may hold bytes that are no letters, which cannot be sent to a worker
@@ -224,7 +224,7 @@ def check_methods(loaded: Loaded | None, scouted: Scouted, *others: Scouted) -> 
 
 
 def takes(known: tuple[str, ...], name: str) -> bool:
-    """Whether a method has such a parameter, or takes any by `**params` and judges them itself."""
+    """Say whether a method has such a parameter, or takes any by `**params` and judges them itself."""
     return name in known or any(each.startswith("**") for each in known)
 
 
@@ -234,7 +234,7 @@ def no_parameter(name: str, known: tuple[str, ...]) -> str:
 
 
 def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:
-    """The suite with only the methods that are named, by label, name or address; those that it lacks are added.
+    """Keep only the methods of a suite that are named, by label, name or address; those that it lacks are added.
 
     Raises ArgumentError for a name that is neither in the suite nor installed, and no address.
     """
@@ -264,7 +264,7 @@ def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:
 
 
 def pick(wanted: str, labels: Iterable[str], argument: str) -> list[str]:
-    """The label that is meant, or all of the method that is. Raises ArgumentError."""
+    """Find the label that is meant, or all of the method that is. Raises ArgumentError."""
     labels = list(labels)
     plain = {label.replace(" ", ""): label for label in labels}
     if (exact := plain.get(wanted.replace(" ", ""))) is not None:
@@ -277,7 +277,7 @@ def pick(wanted: str, labels: Iterable[str], argument: str) -> list[str]:
 
 
 def pick_one(wanted: str, labels: Iterable[str], argument: str) -> str:
-    """The one label that is meant. Raises ArgumentError, also where there are several."""
+    """Find the one label that is meant. Raises ArgumentError, also where there are several."""
     found = pick(wanted, labels, argument)
     if len(found) > 1:
         raise ArgumentError(argument, wanted, f"name one of {', '.join(repr(one_line(label)) for label in found)}")
@@ -285,12 +285,12 @@ def pick_one(wanted: str, labels: Iterable[str], argument: str) -> str:
 
 
 def word(known: type[_Word], given: str, argument: str) -> _Word:
-    """One of a few words. Raises ArgumentError that says which was probably meant."""
+    """Return one of a few words. Raises ArgumentError that says which was probably meant."""
     return known(one_of([each.value for each in known], given, argument))
 
 
 def one_of(known: Iterable[str], given: str, argument: str) -> str:
-    """A name among those that are known. Raises ArgumentError that says which was probably meant."""
+    """Return a name that is among those known. Raises ArgumentError that says which was probably meant."""
     names = list(known)
     if given in names:
         return given

@@ -23,7 +23,7 @@ Devices = str | Sequence[str]
 
 
 def portions(devices: Devices = (), lanes: int | None = None) -> tuple[Portion, ...]:
-    """A portion for each GPU that is named, or so many of the cores; without either the whole. Raises ArgumentError."""
+    """Return a portion for each GPU named, or so many of the cores; without either the whole. Raises ArgumentError."""
     words = [word.strip() for text in ([devices] if isinstance(devices, str) else devices) for word in text.split(",") if word]
     try:
         if lanes is not None:
@@ -64,7 +64,7 @@ def shared_out(
     say: Callable[[str], object],
     retried: Collection[Status] = (),
 ) -> Rounds:
-    """The rounds of a run; a bundle that was begun stays with the lane of its device, or of one like it.
+    """Share out the rounds of a run; a bundle that was begun stays with the lane of its device, or of one like it.
 
     What failed with a status that is `retried` is tried again.
 
@@ -132,18 +132,18 @@ class Shard:
         return cls(int(number), int(of))
 
     def bundles(self, cells: Sequence[Cell]) -> list[Bundle]:
-        """Its share of them. Long and short lengths are dealt out evenly."""
+        """Return its share of them. Long and short lengths are dealt out evenly."""
         return bundles(cells)[self.number - 1 :: self.of]
 
     def cells(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
-        """The cells of its bundles. Raises ArgumentError where it has none."""
+        """Return the cells of its bundles. Raises ArgumentError where it has none."""
         found = tuple(cell for bundle in self.bundles(cells) for cell in bundle.cells)
         if not found:
             raise ArgumentError("shard", self, f"the suite has only {len(bundles(cells))} bundles to share out")
         return found
 
     def expand(self, suite: Suite) -> list[Cell]:
-        """The cells of its share of a suite; no others are made. Raises ArgumentError where it has none, and as `expand`."""
+        """Make the cells of its share of a suite, and no others. Raises ArgumentError where it has none, and as `expand`."""
         count = len(Bundles(suite))
         if self.number > count:
             raise ArgumentError("shard", self, f"the suite has only {count} bundles to share out")

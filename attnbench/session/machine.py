@@ -32,7 +32,7 @@ class Finding:
 
 
 def disturbance(measured: Iterable[Surroundings]) -> str:
-    """One line on what would spoil numbers that are taken on these devices now, with advice; empty where nothing would."""
+    """Say in one line what would spoil numbers that are taken on these devices now, with advice; nothing where all is well."""
     uuids = {str(each.facts.get("gpu_uuid")).removeprefix("GPU-") for each in measured}
     bad = [f"{finding.name}: {finding.text}" for finding in [*host(), *gpu(uuids)] if finding.ok is False]
     return f"this machine is disturbed, and times will scatter: {'; '.join(bad)}. attnbench doctor says more" if bad else ""
@@ -57,7 +57,7 @@ def packages() -> list[Finding]:
 
 
 def host() -> list[Finding]:
-    """The processor and what disturbs it."""
+    """Describe the processor and what disturbs it."""
     known, counters = environment.gather(), HostCounters.read()
     now = facts(counters, HostCounters.read())
     load = float(now["load_1min"] or 0)
@@ -75,7 +75,7 @@ def host() -> list[Finding]:
 
 
 def gpu(uuids: Collection[str] | None = None) -> list[Finding]:
-    """What NVML says of each GPU, or of those with these UUIDs (without `GPU-`); without a GPU one line that says so."""
+    """Return what NVML says of each GPU, or of those with these UUIDs (without `GPU-`); without a GPU a line that says so."""
     try:
         with nvml.session() as bound:
             count = bound.nvmlDeviceGetCount()
@@ -109,7 +109,7 @@ def old_assembler(facts: Facts) -> str:
 
 
 def device(lane: Lane) -> list[Finding]:
-    """The device that `auto` stands for, and its roof, measured now and kept for predictions. Raises LaneTakenError."""
+    """Find the device that `auto` stands for, and measure its roof, kept for predictions. Raises LaneTakenError."""
     axes = Axes.model_validate({"N": 1, "dtype": ["float32", "bfloat16"]})
     suite = Suite(name="doctor", axes=axes, methods=(Method(name="softmax.sdpa"),))
     try:

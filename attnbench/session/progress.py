@@ -19,7 +19,7 @@ Process = tuple[str, int]
 
 
 def processes(info: RunInfo) -> set[Process]:
-    """All that a run measures."""
+    """Return all that a run measures."""
     return {(cell.key, replicate) for cell in info.cells for replicate in range(info.suite.replicates)}
 
 
@@ -87,7 +87,7 @@ class Progress:
         self.reporter.stop()
 
     def starts(self, lane: int, job: Job) -> None:
-        """A job is about to run."""
+        """Note that a job is about to run."""
         if job.phase is not Pass.CHECK:
             self._enter(self._block_of(job), lane)
         batch = f" B={job.B}" if job.B is not None else ""
@@ -95,7 +95,7 @@ class Progress:
         self.reporter.step(doing, self.total - self._count, self.total, self._time_left())
 
     def took(self, record: Record, lane: int = 0) -> None:
-        """A record was stored."""
+        """Note that a record was stored."""
         # how a process came about otherwise than it should is said once
         if (remark := str(record.outcome.facts.get(SERVER) or "")) and remark not in self._said:
             self._said.add(remark)
@@ -126,7 +126,7 @@ class Progress:
         self.cross_off(key, None if failed and self._given_up else record.job.replicate)
 
     def cross_off(self, key: str, replicate: int | None = None) -> None:
-        """A process is done; without a number all of the cell."""
+        """Note that a process is done; without a number all of the cell."""
         left = self._left[key]
         gone = len(left) if replicate is None else int(replicate in left)
         left -= left if replicate is None else {replicate}
@@ -136,7 +136,7 @@ class Progress:
             self._likely -= gone * sum(self._lasted[key].values())
 
     def _lasts(self, key: str, phase: Pass, seconds: float) -> None:
-        """A pass of a cell lasted so long, and so may those of it that are left."""
+        """Note that a pass of a cell lasted so long, as those of it that are left may."""
         left = len(self._left[key])
         self._seen += 0 if key in self._lasted else left
         self._likely += left * (seconds - self._lasted[key].get(phase, 0.0))

@@ -105,7 +105,7 @@ class Scene:
         return scouted
 
     def describe(self, scouted: Scouted) -> RunInfo:
-        """What run.json will say of a run that begins now."""
+        """Return what run.json will say of a run that begins now."""
         now, facts = datetime.now(UTC), environment_of(self.stations[0], scouted.surroundings)
         return RunInfo(
             id=new_id(now),
@@ -123,7 +123,7 @@ class Scene:
         )
 
     def lanes(self, info: RunInfo) -> list[RunInfo]:
-        """The run as each lane has it, on its own device; unlike devices are told in the first.
+        """Return the run as each lane has it, on its own device; unlike devices are told in the first.
 
         Raises ScoutError, LaneTakenError.
         """
@@ -143,15 +143,15 @@ class Scene:
         return found
 
     def create(self, scouted: Scouted) -> RunFolder:
-        """The folder of a run that begins now; raises StoreError."""
+        """Create the folder of a run that begins now; raises StoreError."""
         return RunFolder.create(Path(self.how.results), self.describe(scouted))
 
     def place(self, info: RunInfo) -> Place:
-        """Where the jobs of a run are done, one after the other."""
+        """Make the place where the jobs of a run are done, one after the other."""
         return self.stations[0].place(info)
 
     def places(self, lanes: Sequence[RunInfo], checkpoints: Path) -> list[Place]:
-        """Where the jobs of each lane are done."""
+        """Make the place where the jobs of each lane are done."""
         return [station.place(info, checkpoints) for station, info in zip(self.stations, lanes, strict=True)]
 
     def warn(self, lanes: Sequence[RunInfo]) -> None:
@@ -211,14 +211,14 @@ class Scene:
 
 
 def refuse_changes(path: Path, known: RunInfo, present: RunInfo) -> None:
-    """A run goes on only where nothing has changed on which its numbers depend. Raises UsageError."""
+    """Refuse to go on where something has changed on which a run's numbers depend. Raises UsageError."""
     if different := known.differences(present):
         lines = "\n  ".join(different)
         raise UsageError(f"{path} cannot be continued; what has changed since:\n  {lines}\nstart a new one instead")
 
 
 def going_on(known: RunInfo, present: RunInfo) -> RunInfo:
-    """A stored run with what is known only now, on the GPU that measures now: it may be another one of the same kind."""
+    """Return a stored run with what is known only now, on the GPU that measures now: it may be another of the same kind."""
     whole = joined(known, [present])
     here = whole.surroundings.model_copy(update={"facts": present.surroundings.facts})
     return whole.model_copy(update={"surroundings": here})

@@ -90,7 +90,7 @@ class Scouted:
 
 
 def environment_of(station: Station, surroundings: Surroundings) -> Facts:
-    """What numbers depend on. Two GPUs of one kind are like devices; which of them measured stands in each record."""
+    """Return what numbers depend on. Two GPUs of one kind are like devices; which of them measured is in each record."""
     return station.environment() | {name: fact for name, fact in surroundings.facts.items() if name != "gpu_uuid"}
 
 

@@ -32,7 +32,7 @@ class _Source:
         return self.tree.position(path) if self.tree else (0, 0)
 
     def line(self, path: yaml_tree.Path, message: str) -> str:
-        """One line for something wrong at a path, which stands before the message."""
+        """Write one line for something wrong at a path, which stands before the message."""
         place = ":".join(map(str, (self.name, *(self.order(path) if self.tree else ()))))
         return ": ".join(filter(None, (place, ".".join(map(str, path)), message)))
 
