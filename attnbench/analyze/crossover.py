@@ -147,7 +147,7 @@ def _interval(logs: Mapping[int, Mapping[int, float]], N: float) -> Interval | N
 
 
 def _undecided(first: Sequence[float], last: Sequence[float]) -> list[float]:
-    """Find the ends of the t in 0 … 1 at which the mean of first + t (last - first) is not told from 0; none if empty."""
+    """Find the ends, if any, of the set of t in 0 … 1 at which the mean of first + t (last - first) is not told from 0."""
     reach = t_quantile(len(first) - 1) ** 2 / len(first)
     steps = [b - a for a, b in zip(first, last, strict=True)]
     at, slope = statistics.fmean(first), statistics.fmean(steps)

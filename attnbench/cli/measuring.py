@@ -425,7 +425,7 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
     out: Outs = [],  # noqa: B006
     no_wait: NoWait = False,
 ) -> None:
-    """Judge whether a change may pass: exit 0 fine, 1 regression, 2 no verdict (usage, machine, disk), 3 unclear, 4 lost."""
+    """Judge if a change may pass: exit 0 fine, 1 regression, 2 no verdict (usage, machine, disk), 3 unclear, 4 cells lost."""
     from attnbench.report.questions.comparison.table import job_summary, judgement_json
 
     with explained(failed=USAGE):

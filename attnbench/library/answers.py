@@ -121,7 +121,7 @@ class Comparison(Answer):
 
     @property
     def headline(self) -> str:
-        """The same in words."""
+        """The code in words, with the margin."""
         judged = [comparison for comparison in self.judgement.comparisons if comparison.ratio]
         words = _WORDS[self.code]
         if self.code is Exit.UNCLEAR and not any(comparison.verdict is Verdict.UNCLEAR for comparison in judged):

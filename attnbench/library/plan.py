@@ -220,7 +220,7 @@ def _asked_about(suite: Suite) -> Sequence[int]:
 
 
 def duration(scouted: Scouted, likely: Sequence[Cell], share: float = 1.0) -> tuple[float, float]:
-    """Predict the seconds that the timed cells take with checks and memory passes: where all is steady, and nothing is.
+    """Predict the seconds of timed cells with checks and memory passes: where all is steady, and where nothing is.
 
     The likely cells are that share of all; they have the checks of all.
     """
