@@ -25,16 +25,17 @@ def feedback(
     reads and writes [S, X, L, D], given [S, X, L, M], state [X, D, M], carry and half [S, X, G, 1], added [S, X, D, M] ->
     p [S, X, L, M], T [S, X, D, M], and the state after all chunks. Differentiable once.
     """
-    later = None
+    following = None
     if half is not None:
-        # T goes from chunk to chunk by the halves of both
-        state, later = state * half[0], half * torch.cat((half[1:], torch.ones_like(half[:1])))
-    out: tuple[Tensor, Tensor, Tensor] = _Feedback.apply(reads, given, writes, state, carry, later, added)  # type: ignore[no-untyped-call]
+        state, following = state * half[0], torch.cat((half[1:], torch.ones_like(half[:1])))
+    out: tuple[Tensor, Tensor, Tensor] = _Feedback.apply(reads, given, writes, state, carry, half, following, added)  # type: ignore[no-untyped-call]
     return out
 
 
 class _Feedback(torch.autograd.Function):
-    """p_n = given_n - reads_n S_n and S_{n+1} = later_n (carry_n S_n + added_n + writes_nᵀ p_n), with one walk back.
+    """p_n = given_n - reads_n T_n and T_{n+1} = following_n half_n (carry_n T_n + added_n + writes_nᵀ p_n), with one walk back.
+
+    Both halves may be 10^-26, so that their product would be no number of float32: one is multiplied after the other.
 
     Autograd would keep every state twice and sum gradients chunk by chunk.
     """
@@ -49,16 +50,16 @@ class _Feedback(torch.autograd.Function):
         *shares: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Compute one chunk after the other, filling [S, X, ...] slice by slice; `shares` are carry, later and added."""
-        carry, later, added = shares
+        carry, half, following, added = shares
         p, met = given.new_empty(given.shape), state.new_empty(len(reads) + 1, *state.shape)
-        made = met[1:] if later is None else torch.empty_like(met[1:])
+        made = met[1:] if half is None else torch.empty_like(met[1:])
         met[0] = state
-        for n, (S, after, left) in enumerate(zip(met[:-1].unbind(), met[1:].unbind(), made.unbind(), strict=True)):
-            one = torch.baddbmm(given[n], reads[n], S, alpha=-1, out=p[n])
-            torch.baddbmm(_shrunk(S, carry, added, n), writes[n].mT, one, out=left)
-            if later is not None:
-                torch.mul(left, later[n], out=after)
-        ctx.save_for_backward(reads, writes, p, met, carry, later, None if later is None else made)
+        for n, (T, after, left) in enumerate(zip(met[:-1].unbind(), met[1:].unbind(), made.unbind(), strict=True)):
+            one = torch.baddbmm(given[n], reads[n], T, alpha=-1, out=p[n])
+            torch.baddbmm(_shrunk(T, carry, added, n), writes[n].mT, one, out=left)
+            if half is not None and following is not None:
+                torch.mul(left, half[n], out=after).mul_(following[n])
+        ctx.save_for_backward(reads, writes, p, met, carry, half, following, None if half is None else made)
         ctx.adds = added is not None
         # the last one goes on alone, without the memory of the others
         return p, met[:-1], met[-1].clone()
@@ -66,20 +67,23 @@ class _Feedback(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dp: Tensor, dmet: Tensor, last: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """Walk from the last chunk to the first, with dL/dS after each, and `inner` before it is multiplied by later."""
-        reads, writes, p, met, carry, later, made = ctx.saved_tensors
+        """Walk from the last chunk to the first, with dL/dT after each, and `inner` before it is multiplied by the halves."""
+        reads, writes, p, met, carry, half, following, made = ctx.saved_tensors
         dgiven, slopes = p.new_empty(p.shape), met.new_empty(met.shape)
-        inner = slopes[1:] if later is None else torch.empty_like(slopes[1:])
+        inner = slopes[1:] if half is None else torch.empty_like(slopes[1:])
         slopes[-1] = last
         for n in reversed(range(len(p))):
             slope = inner[n]
-            if later is not None:
-                torch.mul(slopes[n + 1], later[n], out=slope)
+            if half is not None:
+                torch.mul(slopes[n + 1], following[n], out=slope).mul_(half[n])
             one = torch.baddbmm(dp[n], writes[n], slope, out=dgiven[n])
             torch.baddbmm(_shrunk(slope, carry, dmet, n), reads[n].mT, one, alpha=-1, out=slopes[n])
-        dlater = None if later is None else _by_row(slopes[1:] * made, later)
         dcarry = None if carry is None else _by_row(inner * met[:-1], carry)
-        return (dgiven @ met[:-1].mT).neg_(), dgiven, p @ inner.mT, slopes[0], dcarry, dlater, inner if ctx.adds else None
+        # of the logarithms of both halves
+        dlog = None if half is None else _by_row(inner * made, half)
+        dhalf, dfollowing = (None, None) if dlog is None else (dlog / half, dlog / following)
+        dreads, dwrites, dadded = (dgiven @ met[:-1].mT).neg_(), p @ inner.mT, inner if ctx.adds else None
+        return dreads, dgiven, dwrites, slopes[0], dcarry, dhalf, dfollowing, dadded
 
 
 def _shrunk(state: Tensor, carry: Tensor | None, added: Tensor | None, n: int) -> Tensor:
