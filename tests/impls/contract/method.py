@@ -37,8 +37,6 @@ class Method:
     """How far off, as a share of the largest number, in float32 where it refuses float64. In float64 it is 1e-10 for all."""
     bends: tuple[Params, ...] = ()
     """Variants of which later tokens may move the last bits of earlier outputs, since they decide how a sum is cut."""
-    rough: tuple[Params, ...] = ()
-    """Variants that may lie 20 units in the last place beyond twice the error of the definition, not 4."""
     any_params: SearchStrategy[Params] | None = None
     """Parameters that go together with any length, for hypothesis to draw."""
     cuts: tuple[Params, ...] = ()

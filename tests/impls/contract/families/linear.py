@@ -51,7 +51,7 @@ METHODS = {
     ),
     **dict.fromkeys(
         ("linear.recurrent", "linear.naive_cumsum"),
-        Method(rough=({"feature_map": "taylor"},), grows=4, sums=True, variants=(*MAPS, EFFICIENT), mistakes=NUMBERS),
+        Method(grows=4, sums=True, variants=(*MAPS, EFFICIENT), mistakes=NUMBERS),
     ),
     # of more segments the backward sums up a larger share again
     "linear.based": Method(grows=4.05, sums=True, variants=({}, {"chunk": 16})),

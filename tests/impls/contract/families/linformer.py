@@ -12,7 +12,6 @@ MIXES: tuple[tuple[Params, str | None], ...] = (({"N": 64, "H": 4, "kv_heads": 2
 METHODS = {
     "linformer.linformer": Method(
         by_length=True,
-        rough=({"k": 16, "sharing": "none"},),
         variants=(*({"k": 16, "sharing": how} for how in SHARED), {}),
         any_params=drawn(k=st.integers(1, 45), sharing=st.sampled_from(SHARED)),
         limits=MIXES,

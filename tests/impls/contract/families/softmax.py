@@ -47,7 +47,6 @@ METHODS = {
     ),
     "softmax.differential": Method(
         variants=({}, {"layer": 12}),
-        rough=({}, {"layer": 12}),  # the gradient of λ is one sum over all tokens
         limits=(({"D": 7}, "D=7 must be even"), ({"M": 16, "kv_heads": 2, "padding": 0.5}, None)),
         mistakes=({"layer": -1}, {"layer": 1.5}),
     ),

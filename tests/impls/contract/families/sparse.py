@@ -35,15 +35,12 @@ MISTAKES: dict[str, tuple[Params, ...]] = {
     "window": ({"window": 0}, {"window": 1 << 31}),
     "longformer": ({"globals": -1},),
 }
-# gradients of q and k are exactly 0 there, and all that is left is rounding
-ONE_KEY: dict[str, tuple[Params, ...]] = {"atrous": ({"stride": 4, "reach": 0},), "window": ({"window": 1},)}
 ON_CUDA: Params = {"device": "cuda"}
 
 METHODS = {
     **{
         f"sparse.{name}": Method(
             variants=PATTERNS[name],
-            rough=ONE_KEY.get(name, ()),
             # sqrt(N) keys a query where patterns are factorised
             grows=9,
             mistakes=MISTAKES.get(name, ()),
@@ -53,7 +50,6 @@ METHODS = {
     **{
         f"sparse.{name}_masked": Method(
             variants=PATTERNS[name],
-            rough=ONE_KEY.get(name, ()),
             limits=(({"padding": 0.5, **CAUSAL}, None), ({"padding": 0.5, **CAUSAL, "workload": "decode"}, "without padding")),
         )
         for name in PATTERNS
@@ -81,7 +77,6 @@ METHODS = {
     },
     "sparse.window_sinks": Method(
         variants=PATTERNS["window"],
-        rough=PATTERNS["window"],  # the gradient of a sink is one sum over all tokens
         any_params=drawn(window=st.integers(1, 50)),
         grows=9,
         mistakes=({"window": 0},),
