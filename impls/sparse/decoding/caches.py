@@ -51,9 +51,11 @@ class Caches:
 
     @property
     def is_one(self) -> bool:
-        """Say whether all heads read alike from one cache of the last tokens, no cells of a summary."""
-        reads = [read for share in self.shares for read in share.reads]
-        return len(reads) == 1 and not reads[0].band.summary and len(self.layouts[0].writers) == 1
+        """Say whether all heads read alike from one cache of the last tokens, of which none is left out."""
+        if len(self.shares) > 1 or len(self.shares[0].reads) != 1 or len(self.layouts[0].writers) > 1:
+            return False
+        (read,) = self.shares[0].reads
+        return not read.band.summary and read.band.cells is None
 
 
 @lru_cache(maxsize=64)

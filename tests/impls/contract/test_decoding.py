@@ -63,8 +63,8 @@ def test_tokens_that_are_attended_at_once_are_as_if_decoded_and_can_be_taken_bac
         want = call.exact()[0]
         for prompt in (n for n in prompts(variant) if n + 6 <= N):
             right, wrong = (cut(x, prompt + 5, start=prompt) for x in (call.inputs, call.drawn(8)))
-            # without an output
-            state = call.method.state_after(*cut(call.inputs, prompt), capacity=N)
+            # without an output, and with room for no more
+            state = call.method.state_after(*cut(call.inputs, prompt), capacity=prompt + 6)
             call.method.extend(*wrong, state=state)
             o, after = call.method.extend(*right, state=state)
             following, _ = call.method.step(*cut(call.inputs, prompt + 6, start=prompt + 5), state=after)

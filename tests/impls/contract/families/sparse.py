@@ -17,7 +17,7 @@ PATTERNS: dict[str, tuple[Params, ...]] = {
         *({"mode": mode, "c": 1} for mode in ("merged", "per_head", "by_layer")),
         {"mode": "by_layer", "layer": 1, "stride": 12, "c": 5},
         {"distinct": False, "c": 1},
-        {"mode": "per_head", "distinct": False, "stride": 6, "c": 2},
+        {"mode": "per_head", "distinct": False, "stride": 8, "c": 2},
     ),
     "local": ({}, {"stride": 20}, {"stride": 6, "convention": "code"}),
     "atrous": ({}, {"reach": 2}, {"stride": 4, "reach": 0}),
