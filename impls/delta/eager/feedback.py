@@ -54,9 +54,9 @@ class _Feedback(torch.autograd.Function):
         p, met = given.new_empty(given.shape), state.new_empty(len(reads) + 1, *state.shape)
         made = met[1:] if half is None else torch.empty_like(met[1:])
         met[0] = state
-        for n, (T, after, left) in enumerate(zip(met[:-1].unbind(), met[1:].unbind(), made.unbind(), strict=True)):
-            one = torch.baddbmm(given[n], reads[n], T, alpha=-1, out=p[n])
-            torch.baddbmm(_shrunk(T, carry, added, n), writes[n].mT, one, out=left)
+        for n, (before, after, left) in enumerate(zip(met[:-1].unbind(), met[1:].unbind(), made.unbind(), strict=True)):
+            one = torch.baddbmm(given[n], reads[n], before, alpha=-1, out=p[n])
+            torch.baddbmm(_shrunk(before, carry, added, n), writes[n].mT, one, out=left)
             if half is not None and following is not None:
                 torch.mul(left, half[n], out=after).mul_(following[n])
         ctx.save_for_backward(reads, writes, p, met, carry, half, following, None if half is None else made)
