@@ -37,6 +37,8 @@ from attnbench.workloads.setting import Setting, keywords_of, unique, whole
 from attnbench.workloads.truth import Truth, places
 
 LENGTHS = (64, 128, 256, 512, 1024)
+_ALLOCATES = {torch.ops.aten.baddbmm_: torch.ops.aten.baddbmm, torch.ops.aten.addmm_: torch.ops.aten.addmm}
+"""The products in place, for which torch has no formulas, as those that it has."""
 _LEAST_LONG = 321
 """The tokens of the long check where the structure asks for no more: beyond two tiles of any kernel."""
 _LONGEST = 2**15
@@ -134,7 +136,8 @@ class _Counter(TorchDispatchMode):
         self, func: Callable[..., object], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> object:
         result = func(*args, **(kwargs or {}))
-        if formula := flop_registry.get(getattr(func, "overloadpacket", None)):
+        product: Any = getattr(func, "overloadpacket", None)
+        if formula := flop_registry.get(_ALLOCATES.get(product, product)):
             self.flops += formula(*args, **(kwargs or {}), out_val=result)
         return result
 

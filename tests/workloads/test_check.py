@@ -216,6 +216,11 @@ def test_what_is_too_long_for_a_dense_reference_is_checked_by_rows(workload: Wor
 
 def test_a_check_counts_the_products_that_torch_sees() -> None:
     assert measured(checked("Right", **FORWARD)).facts["flops"] == 2 * (2 * 2 * 64 * 64 * 8)
+    # of which some are in place, in the forward
+    *_, cell = cells_of("gated.lightning", Workload.FORWARD)
+    cost = registry.load(cell.method).cost(cell.problem, {}, Workload.FORWARD)
+    assert cost is not None
+    assert measured(check(Job(cell=cell, phase=Pass.CHECK, seed=3))).facts["flops"] == pytest.approx(cost.executed_flops)
 
 
 @pytest.mark.parametrize(("N", "told"), [(640, "B=3, H=4, N=640"), (1001, None)])
