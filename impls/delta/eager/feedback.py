@@ -27,6 +27,7 @@ def feedback(
     """
     following = None
     if half is not None:
+        # T goes from chunk to chunk by the halves of both
         state, following = state * half[0], torch.cat((half[1:], torch.ones_like(half[:1])))
     out: tuple[Tensor, Tensor, Tensor] = _Feedback.apply(reads, given, writes, state, carry, half, following, added)  # type: ignore[no-untyped-call]
     return out
@@ -35,9 +36,8 @@ def feedback(
 class _Feedback(torch.autograd.Function):
     """p_n = given_n - reads_n T_n and T_{n+1} = following_n half_n (carry_n T_n + added_n + writes_nᵀ p_n), with one walk back.
 
-    Both halves may be 10^-26, so that their product would be no number of float32: one is multiplied after the other.
-
-    Autograd would keep every state twice and sum gradients chunk by chunk.
+    Both halves may be 10^-26, so that their product would be no number of float32: one is multiplied after the other. Autograd
+    would keep every state twice and sum gradients chunk by chunk.
     """
 
     @staticmethod
@@ -49,7 +49,7 @@ class _Feedback(torch.autograd.Function):
         state: Tensor,
         *shares: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute one chunk after the other, filling [S, X, ...] slice by slice; `shares` are carry, later and added."""
+        """Compute one chunk after the other, filling [S, X, ...] slice by slice; `shares`: carry, half, following, added."""
         carry, half, following, added = shares
         p, met = given.new_empty(given.shape), state.new_empty(len(reads) + 1, *state.shape)
         made = met[1:] if half is None else torch.empty_like(met[1:])

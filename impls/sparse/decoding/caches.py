@@ -1,4 +1,4 @@
-"""What must be kept of earlier tokens so that a pattern's later queries see all that they may, derived from its bands.
+"""Lay out what must be kept of earlier tokens, from the bands of a pattern, so that later queries see all that they may.
 
 Each band has its own cache, whose slots lie in the order in which the band's queries see them: reading the keys of a residue
 from one dense range is up to three times as fast as picking them from the sequence. B batch, H heads, K heads of k and v.

@@ -45,7 +45,7 @@ def test_the_error_is_within_twice_that_of_the_definition_in_the_same_dtype(vari
         got, kind = call.results(), cast("Any", variant.kind)
         assert {x.dtype for x in (*got, *kind(problem, **variant.params).parameters())} == {getattr(torch, dtype)}
         exact = call.exact()
-        # torch's fused kernels on a CPU round exp to 20 units of float32
+        # in float32 a sum over all tokens, or exp in torch's fused kernels on a CPU, may be 20 units in the last place off
         no_worse(got, call.results("reference"), exact, 20 * 2**-23 * max(1.0, *(float(x.abs().max()) for x in exact)))
 
 

@@ -26,7 +26,6 @@ METHODS = {
             variants=({}, {"chunk": 16}, {"chunk": 32}, *OWN.get(name, ())),
             # chunks of 64 tokens are cut into blocks as short as their decays ask for
             bends=({}, *OWN.get(name, ())),
-            # the gradient of mamba2's A_log is one sum over all tokens
             any_params=drawn(chunk=st.integers(1, 200)),
             cuts=CUTS,
             mistakes=({"chunk": 0}, *MISTAKES.get(name, ())),
