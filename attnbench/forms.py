@@ -42,6 +42,11 @@ def compiled(method: type[Attention]) -> type[Attention]:
             reason: str | None = super().why_not(cell)
             return reason
 
+        @classmethod
+        def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost | None:
+            """Count as the method does: one that is built to be asked would have torch import its compiler."""
+            return method.cost(problem, params, workload)
+
         @contextmanager
         def observe(self) -> Iterator[dict[str, Scalar]]:
             """Record into how many graphs torch compiles meanwhile, and how often Python steps in."""

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnbench import build, registry
-from attnbench.api import Cell, Problem
+from attnbench.api import Cell, Problem, Workload
 from attnbench.registry import MissingPackageError, UnknownMethodError
 
 Install = Callable[..., None]
@@ -139,6 +139,9 @@ def test_a_compiled_method_is_described_as_its_own_and_refuses_what_is_not_eager
     method = registry.load("linear.chunked+compile")
     assert (method.tier, method.paper, method.decodes) == ("compiled", registry.load("linear.chunked").paper, False)
     assert refusal("softmax.sdpa+compile") == "its tier is library: only eager methods are compiled"
+    with monkeypatch.context() as compiling:  # whose import takes seconds
+        compiling.delattr("attnbench.forms._compile")
+        assert method.cost(PROBLEM, {}, Workload.FORWARD) == registry.load("linear.chunked").cost(PROBLEM, {}, Workload.FORWARD)
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr("shutil.which", {"clang++": "/bin/clang++"}.get)
     assert "needs a C++ compiler, and g++ is not there: install g++, or name another by CXX" in (

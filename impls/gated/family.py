@@ -5,7 +5,6 @@ B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -66,15 +65,10 @@ class GatedFamily(Attention):
         return sum(each.width for each in cls.projections(problem)[3:])
 
     @classmethod
-    def on_paper(cls, problem: Problem, params: dict[str, Scalar]) -> Self:
-        """Build the method without allocating its parameters, to compute costs. Raises what the constructor raises."""
-        with torch.device("meta"):
-            return cls(problem, **params)  # type: ignore[arg-type]
-
-    @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
-        return cost_by_chunks(problem, cls.on_paper(problem, params).chunk, cls.gates(problem), workload)
+        method = cls(problem, **params)  # type: ignore[arg-type]
+        return cost_by_chunks(problem, method.chunk, cls.gates(problem), workload)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Attend: q [B, H, N, D], k, v and the method's gates [B, K, N, ...] -> [B, H, N, M], any N, differentiable once."""

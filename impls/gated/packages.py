@@ -34,7 +34,7 @@ class OfPackage(GatedFamily):
         Needs no package. Raises TypeError or ValueError on bad parameters.
         """
         signature(cls).bind(problem, **params)
-        cls.method.on_paper(problem, params)
+        cls.method(problem, **params)  # type: ignore[arg-type]
         p, exact = problem, exact_flops(problem, workload)
         products = 2.0 * (_CHUNK * (p.D + p.M) + 2 * p.D * p.M)
         if workload is Workload.FORWARD_BACKWARD:
