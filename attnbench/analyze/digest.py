@@ -28,8 +28,8 @@ MORE = {
     Pass.TRAIN: (outcome.LOSS, outcome.ACCURACY, outcome.ERROR_RATE, outcome.BITS),
 }
 """Series that it may hold besides."""
-_SHORTEST = 1e-12
-"""Seconds; no call takes less, and smaller numbers are 0 once they are divided by a batch."""
+_FACTORS, _LEAST = {*METRICS[Pass.TIME], *MORE[Pass.TIME]}, 1e-12
+"""Series that differ by factors, and the least of them that can be: smaller numbers may be 0 once divided by a batch."""
 _IMAGES = (outcome.DRAWN, outcome.COMPLETED, outcome.GIVEN)
 WHOLE = {Pass.TRAIN: (*outcome.CURVE, outcome.CURVE_ACCURACY, outcome.CURVE_ERROR_RATE, *_IMAGES)}
 """Series that mean something by their order, and are kept as they are."""
@@ -91,8 +91,8 @@ def _why_useless(found: Measured, wanted: Sequence[str]) -> str:
             return f"the record holds no samples of {name}"
         # one sample that is no number makes the sum none
         finite = math.isfinite(sum(series.values))
-        if name == "time" and not (finite and min(series.values) >= _SHORTEST):
-            return "a sample is not a positive number of seconds"
+        if name in _FACTORS and not (finite and min(series.values) >= _LEAST):
+            return f"a sample of {name} is not a positive number"
         if not finite:
             return f"a sample of {name} is not a finite number"
     return ""

@@ -119,10 +119,9 @@ class Quantity:
         return self.leads or f"has {'more' if self.more_is_better else 'less'} {self.title} than"
 
     def values(self, cell: CellSummary | None) -> dict[int, float]:
-        """Return its finite values by replicate, factors where they are positive; none of a failed cell."""
+        """Return its finite values by replicate; none of a cell that failed."""
         found = self.read(cell) if cell is not None and cell.ok else {}
-        least = math.ulp(0.0) if self.center is Center.FACTORS else -math.inf
-        return {replicate: value for replicate, value in found.items() if least <= value < math.inf}
+        return {replicate: value for replicate, value in found.items() if math.isfinite(value)}
 
     def estimate(self, cell: CellSummary | None) -> Estimate | None:
         """Return the number of a cell with its interval; None where it has none."""

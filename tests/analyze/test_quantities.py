@@ -77,11 +77,11 @@ def test_what_is_recorded_beside_the_time_is_a_figure_too(name: str, want: float
     samples = {**time, name: Series(unit="", values=(6.0,))}
     (with_it,) = summarize([cell], [writer.record(Job(cell=cell, B=3), Measured(samples=samples, facts={"B": 3}))])
     (without,) = summarize([cell], [writer.record(Job(cell=cell), Measured(samples=time))])
-    (spoilt,) = summarize(
-        [cell], [writer.record(Job(cell=cell), Measured(samples={**time, name: Series(unit="", values=(0.0,))}))]
-    )
+    zero = Measured(samples={**time, name: Series(unit="", values=(0.0,))})
+    (spoilt,) = summarize([cell], [writer.record(Job(cell=cell), zero)])
     assert estimate(name, with_it) == Estimate(want, Interval(want, want, Spread.BAND))
-    assert estimate(name, without) is estimate(name, spoilt) is None
+    assert estimate(name, without) is None
+    assert f"a sample of {name} is not a positive number" in spoilt.reason
 
 
 @pytest.mark.parametrize(("name", "t"), [("mass_recall", 2.776445), ("loss", 4.302653), ("accuracy", 4.302653)])
