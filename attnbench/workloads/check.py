@@ -196,14 +196,14 @@ def _densely(setting: Setting, counter: _Counter, seed: int) -> list[_Finding]:
         first = {id(x): name for x, name in reversed(list(zip(inputs, setting.names, strict=True)))}
         names += [f"gradient of {first[id(x)]}" for x in unique(inputs)]
         names += [f"gradient of {name}" for name, _ in method.named_parameters()]
-    usual = max(
-        _distance(e, r) / max(float(r.abs().max()), 1e-300) for e, r in zip(eager, wide, strict=True) if r.numel() >= _FEW
-    )
-    output, *gradients = [_compare(*one, usual) for one in zip(names, got, eager, wide, strict=True)]
+    apart = [_distance(e, r) / max(float(r.abs().max()), 1e-300) for e, r in zip(eager, wide, strict=True) if r.numel() >= _FEW]
+    usual = max(filter(math.isfinite, apart), default=0.0)
+    allowed = tolerance(setting.cell)
+    output, *gradients = [_compare(*one, usual, allowed) for one in zip(names, got, eager, wide, strict=True)]
     # late rows are short, so that an error in one would be lost beside the others: each is judged by its own length
     off = deviations(got[0].flatten(0, 2), wide[0].flatten(0, 2))
     own = deviations(eager[0].flatten(0, 2), wide[0].flatten(0, 2))
-    bound = excused(off, tolerance(setting.cell), [own])
+    bound = excused(off, allowed, [own])
     worst = int((off / bound).argmax())
     row = _Finding(f"row {worst % p.N} of head {worst // p.N % p.H}", float(off[worst]), float(bound[worst]), row=True)
     if output.excess > 1 or row.excess > 1:
@@ -279,15 +279,18 @@ def _sound(method: Attention, o: object, inputs: tuple[Tensor, ...], name: str) 
     raise WrongError(f"{name} gave {found} where {inputs[-1].dtype} {list(shape)} is right")
 
 
-def _compare(name: str, got: Tensor, eager: Tensor, exact: Tensor, usual: float) -> _Finding:
-    error, own = _distance(got, exact), _distance(eager, exact)
-    if exact.numel() < _FEW:
-        own = _LUCK * max(own, usual * float(exact.abs().max()))
+def _compare(name: str, got: Tensor, eager: Tensor, exact: Tensor, usual: float, allowed: float) -> _Finding:
+    error, own, largest = _distance(got, exact), _distance(eager, exact), float(exact.abs().max())
     if got.dtype is torch.float64:
-        return _Finding(name, error, _FLOAT64_TOLERANCE * max(1.0, float(exact.abs().max())))
+        return _Finding(name, error, _FLOAT64_TOLERANCE * max(1.0, largest))
+    if not math.isfinite(own):
+        # a dtype that cannot hold the definition's own steps says nothing of the error; it is judged as a row is
+        own = allowed * largest / _OWN_ERROR
+    elif exact.numel() < _FEW:
+        own = _LUCK * max(own, usual * largest)
     rounded = exact.to(got.dtype)
     rounding = _distance((rounded + 0.3) - 0.3, rounded.double())
-    ulps = 4 * torch.finfo(torch.float32).eps * float(exact.abs().max())
+    ulps = 4 * torch.finfo(torch.float32).eps * largest
     return _Finding(name, error, _OWN_ERROR * own + 2 * rounding + ulps)
 
 

@@ -101,6 +101,8 @@ def why_not(cell: Cell) -> str | None:
     drawn = "tokens are drawn one after the other, which no CUDA graph can capture; use another clock"
     if cell.workload.has_whole_model and registry.installed_version("transformers") is None:
         raise registry.MissingPackageError("whole models need transformers: pip install 'attnbench[hf]'")
+    if cell.device_kind == "cpu" and cell.workload.is_timed and cell.clock not in {ClockMode.DEFAULT, ClockMode.WALL}:
+        return f"a CPU has no {cell.clock.value!r} clock; use wall"
     found: dict[Workload, list[tuple[bool, str]]] = {
         Workload.FIDELITY: [
             (p.padding > 0, "fidelity is measured without padding"),

@@ -115,6 +115,7 @@ NOT_CAUSAL = "sequences are made token by token, which is causal; set causal: tr
 @pytest.mark.parametrize(
     ("workload", "changes", "shape", "words"),
     [
+        ("forward", {"clock": ClockMode.COLD, "device": "cpu"}, {}, "a CPU has no 'cold' clock; use wall"),
         ("backward", GRAPH, {}, NO_LATER_GRAPH),
         ("fidelity", {}, {"padding": 0.5}, "fidelity is measured without padding"),
         ("fidelity", LARGEST, {}, "fidelity needs a batch that is stated"),
@@ -132,9 +133,9 @@ def test_what_a_workload_cannot_be_of_is_refused_in_words_of_this_alone(
 ) -> None:
     problem = Problem(B=2, H=2, N=64, D=8, causal=True)
     training = PIXELS if Workload(workload).has_task else None
-    right = Cell(method="gate_cases:Hides", problem=problem, workload=Workload(workload), training=training)
+    right = Cell(method="gate_cases:Hides", problem=problem, workload=Workload(workload), training=training, device="cuda:0")
     wrong = right.model_copy(update={"problem": problem.model_copy(update=shape), **changes})
-    forward = wrong.model_copy(update={"workload": Workload.FORWARD, "training": None})
+    forward = wrong.model_copy(update={"workload": Workload.FORWARD, "training": None, "device": "cuda:0"})
     assert [prospect_of(cell).why_not for cell in (right, wrong, forward)] == [None, words, None]
 
 

@@ -163,6 +163,21 @@ class NaNLikeItsReference(Right):
     reference = forward
 
 
+class HoldsWhatItsReferenceCannot(NaNLikeItsReference):
+    """Half precision holds the output, but not the steps of the definition."""
+
+    factor = 1.0
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return v * self.factor
+
+
+class AsWrongAsItsReferenceCannotTell(HoldsWhatItsReferenceCannot):
+    """One in fifty too large."""
+
+    factor = 1.02
+
+
 class SomethingForNothing(Right):
     """Its definition is zero everywhere, which leaves no room for any error."""
 
