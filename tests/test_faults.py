@@ -94,7 +94,7 @@ a plugin raises, exits or hangs at import, prints 100 MB, changes folder or envi
     cli/test_run.py::test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other
 a plugin gives NaN, a wrong shape or wrong values, or sees the future: incorrect, and not ranked
     cli/test_run.py::test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other
-    workloads/test_check.py::test_one_nan_is_too_many_a_reference_that_overflows_excuses_no_infinity_and_one_that_is_zero_no_number
+    workloads/test_check.py::test_one_nan_is_too_many_and_no_reference_that_overflows_or_is_zero_excuses_one
     workloads/test_check.py::test_a_wrong_shape_is_incorrect_and_names_both
     workloads/test_check.py::test_wrong_values_are_incorrect
     workloads/test_check.py::test_a_causal_call_that_sees_the_future_is_incorrect

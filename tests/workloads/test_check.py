@@ -52,13 +52,14 @@ def test_wrong_values_are_incorrect(dtype: DType) -> None:
     assert "is allowed, at N=64" in said
 
 
-def test_one_nan_is_too_many_a_reference_that_overflows_excuses_no_infinity_and_one_that_is_zero_no_number() -> None:
+def test_one_nan_is_too_many_and_no_reference_that_overflows_or_is_zero_excuses_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for dtype in DType:
         assert "off by inf" in reason("OneNaN", dtype=dtype)
     half: dict[str, Any] = {"dtype": DType.FLOAT16, **FORWARD}
     assert "off by inf" in reason("NaNLikeItsReference", **half)
     assert measured(checked("HoldsWhatItsReferenceCannot", **half)).facts["worst"] != ""
-    assert reason("AsWrongAsItsReferenceCannotTell", **half).startswith("output off by 0.0")
+    monkeypatch.setattr("gate_cases.HoldsWhatItsReferenceCannot.factor", 1.02)
+    assert reason("HoldsWhatItsReferenceCannot", **half).startswith("output off by 0.0")
     assert reason("SomethingForNothing", **FORWARD).startswith("output off by 1 where 0 is allowed")
 
 

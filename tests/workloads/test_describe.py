@@ -106,26 +106,22 @@ def test_a_prompt_costs_what_is_attended_at_a_time_and_who_keeps_no_state_attend
 
 LARGEST, GRAPH = {"batch": Batch.LARGEST}, {"clock": ClockMode.GRAPH}
 PIXELS, SPEECH = Training(task=Task.PIXELS), {"training": Training(task=Task.SPEECH)}
-NO_LATER_GRAPH = "no CUDA graph can capture the gradients of a forward outside of it; use another clock"
-NO_GRAPH_OF_TOKENS = "tokens are drawn one after the other, which no CUDA graph can capture; use another clock"
-HEARD = "speech is heard as a whole and not made token by token; generate another task"
-NOT_CAUSAL = "sequences are made token by token, which is causal; set causal: true"
 
 
 @pytest.mark.parametrize(
     ("workload", "changes", "shape", "words"),
     [
         ("forward", {"clock": ClockMode.COLD, "device": "cpu"}, {}, "a CPU has no 'cold' clock; use wall"),
-        ("backward", GRAPH, {}, NO_LATER_GRAPH),
+        ("backward", GRAPH, {}, "no CUDA graph can capture the gradients of a forward outside of it; use another clock"),
         ("fidelity", {}, {"padding": 0.5}, "fidelity is measured without padding"),
         ("fidelity", LARGEST, {}, "fidelity needs a batch that is stated"),
         ("fidelity", {}, {"dtype": DType.BFLOAT16}, "fidelity is of the definition: float32 or float64"),
         ("numerics", LARGEST, {}, "numerics need a batch that is stated"),
         ("train", GRAPH, {}, "updates are timed by the host's clock; set clock: wall"),
-        ("generate", {}, {"causal": False}, NOT_CAUSAL),
-        ("generate", SPEECH, {}, HEARD),
+        ("generate", {}, {"causal": False}, "sequences are made token by token, which is causal; set causal: true"),
+        ("generate", SPEECH, {}, "speech is heard as a whole and not made token by token; generate another task"),
         ("generate", {}, {"padding": 0.5}, "sequences are made without padding"),
-        ("generate", GRAPH, {}, NO_GRAPH_OF_TOKENS),
+        ("generate", GRAPH, {}, "tokens are drawn one after the other, which no CUDA graph can capture; use another clock"),
     ],
 )
 def test_what_a_workload_cannot_be_of_is_refused_in_words_of_this_alone(

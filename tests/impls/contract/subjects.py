@@ -20,7 +20,8 @@ from tests.impls.contract.method import BOTH, FORWARD, Method, Params
 
 NAMES = os.environ.get("ATTNBENCH_CONTRACT", "").split() or list(registry.catalogue())
 """All that are registered, or those that are asked for: `path/to/file.py:Class` holds the contract against one's own."""
-LENGTHS = (1, 2, 63, 64, 65, 130)
+LENGTHS = {1: (), 2: (pytest.mark.slow,), 63: (pytest.mark.slow,), 64: (), 65: (), 130: ()}
+"""One token, and on both sides of the end of a part; lengths between are drawn by hypothesis."""
 SHAPES: tuple[Params, ...] = ({}, {"kv_heads": 2, "M": 5}, {"M": 5}, {"kv_heads": 2}, {"M": 12}, {"kv_heads": 1, "M": 5})
 """Values narrower and wider than keys, heads of k and v that serve several of q; the oddest come first."""
 # reformer-pytorch and local-attention are always there, Triton and cuda-core with the tests; the rest is docs/peers.md
@@ -150,12 +151,11 @@ def named(keep: Callable[[Method], object]) -> list[Any]:
     return [pytest.param(name, marks=marks_of(registry.load(name))) for name in names if keep(Variant(name).method)]
 
 
-def at(lengths: Iterable[int], keep: Callable[[Variant], object] = lambda _: True) -> list[Any]:
+def of_every_length() -> list[Any]:
     """Variants and lengths as parameters of a test, as far as they go together."""
     return [
-        pytest.param(variant, N, id=f"{variant} N={N}", marks=marks_of(variant.kind))
+        pytest.param(variant, N, id=f"{variant} N={N}", marks=(*marks_of(variant.kind), *marks))
         for variant in VARIANTS
-        if keep(variant)
-        for N in lengths
+        for N, marks in LENGTHS.items()
         if any(variant.problems(N))
     ]

@@ -35,7 +35,7 @@ def call_of(variant: Variant, **shape: Any) -> Call:
 
 
 def prompts(variant: Variant) -> list[int]:
-    """None, one token, all, and around the ends of the first parts of the structure."""
+    """No token, one, all, and around the ends of the first parts of the structure."""
     problem = problem_of(variant)
     assert problem is not None
     span = variant.kind.span(problem, variant.params)
@@ -44,11 +44,12 @@ def prompts(variant: Variant) -> list[int]:
 
 @pytest.mark.parametrize("variant", each(decodes))
 def test_a_prompt_and_steps_are_the_whole(variant: Variant) -> None:
-    for problem in variant.problems(N, workload=STEP):
+    # of the oddest shape every third prompt
+    for number, problem in enumerate(variant.problems(N, workload=STEP)):
         call = call_of(variant, **problem.model_dump(exclude={"N", "causal"}))
         want = call.exact()[:1]
         same([call.forward()], want, call.off_by)
-        for prompt in prompts(variant):
+        for prompt in prompts(variant)[:: 1 + 2 * number]:
             same([call.decoded(prompt)], want, call.off_by)
         if call.choices is not None:
             same([call.decoded(17, choices=call.choices)], want, call.off_by)
@@ -71,15 +72,14 @@ def test_tokens_that_are_attended_at_once_are_as_if_decoded_and_can_be_taken_bac
             same([o, following], want[:, :, prompt : prompt + 6].split((5, 1), dim=2), call.off_by)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("variant", each(decodes))
-def test_a_step_costs_no_accuracy_in_any_dtype(variant: Variant, dtype: str) -> None:
-    if problem_of(variant, dtype=dtype) is None:
-        return
-    call = call_of(variant, dtype=dtype)
-    got = call.decoded(7, choices=call.choices)
-    assert got.dtype is call.inputs[-1].dtype
-    no_worse([got], [call.results("reference")[0].detach()], call.exact()[:1])
+def test_a_step_costs_no_accuracy_in_any_dtype(variant: Variant) -> None:
+    for dtype in ("float32", "bfloat16", "float16"):
+        if problem_of(variant, dtype=dtype) is not None:
+            call = call_of(variant, dtype=dtype)
+            got = call.decoded(7, choices=call.choices)
+            assert got.dtype is call.inputs[-1].dtype
+            no_worse([got], [call.results("reference")[0].detach()], call.exact()[:1])
 
 
 @pytest.mark.parametrize("variant", each(lambda variant: decodes(variant) and not variant.method.concatenates))

@@ -14,7 +14,7 @@ from attnbench import registry
 from attnbench.api import Problem
 from attnbench.workloads.setting import unique
 from tests.impls.contract.calls import Call, no_worse, same, turned
-from tests.impls.contract.subjects import LENGTHS, NAMES, SHAPES, Variant, at, declared, each, named
+from tests.impls.contract.subjects import NAMES, SHAPES, Variant, declared, each, named, of_every_length
 
 
 def of_each_head(x: Tensor, like: Tensor, heads: int) -> Tensor:
@@ -24,7 +24,7 @@ def of_each_head(x: Tensor, like: Tensor, heads: int) -> Tensor:
     return x
 
 
-@pytest.mark.parametrize(("variant", "N"), at(LENGTHS))
+@pytest.mark.parametrize(("variant", "N"), of_every_length())
 def test_values_and_gradients_are_those_of_the_definition(variant: Variant, N: int) -> None:
     for problem in variant.problems(N, *(SHAPES if N == 65 else ())):
         call = Call(variant, problem)
@@ -62,7 +62,7 @@ def test_a_copy_in_float64_is_a_method_of_its_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", named(lambda method: method.any_params is not None))
 @given(data=st.data(), N=st.integers(1, 70), causal=st.booleans(), shape=st.sampled_from(SHAPES))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_length_goes_together_with_any_parameters(
     name: str, data: Any, N: int, causal: bool, shape: dict[str, Any]
 ) -> None:

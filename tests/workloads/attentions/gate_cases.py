@@ -172,12 +172,6 @@ class HoldsWhatItsReferenceCannot(NaNLikeItsReference):
         return v * self.factor
 
 
-class AsWrongAsItsReferenceCannotTell(HoldsWhatItsReferenceCannot):
-    """One in fifty too large."""
-
-    factor = 1.02
-
-
 class SomethingForNothing(Right):
     """Its definition is zero everywhere, which leaves no room for any error."""
 
