@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -10,15 +11,17 @@ import torch
 from attnbench import registry
 from attnbench.api import Attention, Cost
 from attnbench.measure import devices, roof
-from attnbench.schema.cell import COMPILE, Batch, Cell, ClockMode, Workload
+from attnbench.schema.cell import COMPILE, Batch, Cell, ClockMode, Inputs, Workload
 from attnbench.schema.errand import Description, Inquiry, Prospect, Roof, Surroundings, Survey
 from attnbench.schema.noun import in_words
 from attnbench.schema.training import Task
 from attnbench.training.reading import NOT_CAUSAL
 from attnbench.workloads.check import check_cells
+from attnbench.workloads.recording import Recording
 
 _STATED = ("paper", "forward", "reference")
 """What every attention has to define."""
+_recording = cache(Recording.read)
 _RELATIVE = re.compile(r"^\s*from (\.+)([\w.]*) import \(?([\w, ]*)", re.MULTILINE)
 
 
@@ -95,7 +98,7 @@ def _cost(method: type[Attention], cell: Cell) -> Cost | None:
 
 
 def why_not(cell: Cell) -> str | None:
-    """Say why a cell's workload cannot be run, whatever the method; None where it can."""
+    """Say why a cell's workload cannot be run, whatever the method; None where it can. Raises RecordingError."""
     p, searched = cell.problem, cell.batch is Batch.LARGEST
     is_speech = cell.training is not None and cell.training.task is Task.SPEECH
     drawn = "tokens are drawn one after the other, which no CUDA graph can capture; use another clock"
@@ -103,6 +106,9 @@ def why_not(cell: Cell) -> str | None:
         raise registry.MissingPackageError("whole models need transformers: pip install 'attnbench[hf]'")
     if cell.device_kind == "cpu" and cell.workload.is_timed and cell.clock not in {ClockMode.DEFAULT, ClockMode.WALL}:
         return f"a CPU has no {cell.clock.value!r} clock; use wall"
+    drawn_anew = cell.inputs is not Inputs.RECORDED or cell.workload.has_model
+    if not drawn_anew and (why := _recording(cell.recording).why_not(cell.laid.problem)):
+        return why
     found: dict[Workload, list[tuple[bool, str]]] = {
         Workload.FIDELITY: [
             (p.padding > 0, "fidelity is measured without padding"),

@@ -33,24 +33,24 @@ class Recording:
     @classmethod
     def read(cls, name: str) -> Self:
         """Read a file, or the one that ships where no name is given. Raises RecordingError."""
-        path = Path(name) if name else shipped()
+        path, file = Path(name) if name else shipped(), name or "suites/recorded/bytes.safetensors"
         try:
-            with safe_open(path, framework="pt") as file:
-                if lacking := sorted(set(NAMES) - set(file.keys())):
-                    held = ", ".join(file.keys()) or "nothing"
-                    raise RecordingError(f"{path}: holds {held}; recorded inputs need q, k and v, and {lacking[0]} is missing")
-                tensors = {each: file.get_tensor(each) for each in NAMES}
+            with safe_open(path, framework="pt") as opened:
+                if lacking := sorted(set(NAMES) - set(opened.keys())):
+                    held = ", ".join(opened.keys()) or "nothing"
+                    raise RecordingError(f"{file}: holds {held}; recorded inputs need q, k and v, and {lacking[0]} is missing")
+                tensors = {each: opened.get_tensor(each) for each in NAMES}
         except (OSError, SafetensorError) as error:
-            raise RecordingError(f"{path}: cannot be read as safetensors: {error}") from None
+            raise RecordingError(f"{file}: cannot be read as safetensors: {error}") from None
         for each, x in tensors.items():
             if x.dim() < 3 or not x.is_floating_point():
                 held = f"{each} is {x.dtype} {list(x.shape)}"
-                raise RecordingError(f"{path}: {held}; floating-point numbers [sequences, heads, tokens, width] are right")
+                raise RecordingError(f"{file}: {held}; floating-point numbers [sequences, heads, tokens, width] are right")
         q, k, v = (tensors[each].reshape(-1, *tensors[each].shape[-3:]) for each in NAMES)
         if q.shape != k.shape or k.shape[:3] != v.shape[:3] or 0 in (*q.shape, *v.shape):
             held = f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}"
-            raise RecordingError(f"{path}: holds {held}; they must be of the same sequences, heads and tokens, q as wide as k")
-        return cls(str(path), q, k, v)
+            raise RecordingError(f"{file}: holds {held}; they must be of the same sequences, heads and tokens, q as wide as k")
+        return cls(file, q, k, v)
 
     @property
     def sequences(self) -> int:

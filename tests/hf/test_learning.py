@@ -19,7 +19,6 @@ from tests.hf.conftest import KINDS, LAYERS, logits, model_of, tokens_of
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900)]
 N, HELD_OUT, UPDATES = 64, 2**15, 400
-SEEDS = (0, 1, 2)
 KNOWN = torch.arange(100, 200)
 
 
@@ -91,7 +90,7 @@ def trained() -> Any:
 def test_linearising_closes_half_of_the_gap_that_a_bare_swap_opens(method: str, hf: Any) -> None:
     held_out, learnt = text()[-HELD_OUT:], text()[:-HELD_OUT]
     own = hf.perplexity(trained(), held_out, N)
-    for seed in SEEDS:
+    for seed in range(3):
         torch.manual_seed(seed)
         bare = hf.perplexity(hf.swap(copy.deepcopy(trained()), method), held_out, N)
         budget = hf.Budget(N=N, B=16, match_updates=100, tune_updates=100, seed=seed)

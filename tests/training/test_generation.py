@@ -24,7 +24,6 @@ DECODING: list[tuple[str, dict[str, Any]]] = [
     ("blocks.nsa", {}),
     ("delta.ttt_linear", {"params": {"mini_batch": 4}}),
 ]
-LETTERS = Alphabet(65, start=64)
 SMALLER = {"lsh.reformer_pytorch": {"bucket_size": 8}, "lsh.transformers": {"bucket_size": 8}}
 
 
@@ -38,7 +37,7 @@ def trained(model: Transformer) -> Transformer:
 
 
 @pytest.mark.parametrize(("method", "fields"), DECODING)
-@pytest.mark.parametrize("alphabet", [LETTERS, PIXELS], ids=["tokens", "pixels"])
+@pytest.mark.parametrize("alphabet", [Alphabet(65, start=64), PIXELS], ids=["tokens", "pixels"])
 def test_step_by_step_makes_the_tokens_that_the_whole_prefix_makes(
     model_of: Make, method: str, fields: dict[str, Any], alphabet: Alphabet
 ) -> None:

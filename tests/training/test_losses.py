@@ -80,10 +80,7 @@ def test_the_commitment_loss_comes_on_top_and_draws_keys_to_their_codes(model_of
     assert bool((gradient[32:] == 0).all())
 
 
-LEVELS = [2, 5, 17, 256]
-
-
-@pytest.mark.parametrize("levels", LEVELS)
+@pytest.mark.parametrize("levels", [2, 5, 17, 256])
 @given(st.lists(st.floats(-12, 12, width=32), min_size=6, max_size=6))
 @settings(max_examples=30, deadline=None)
 def test_the_probabilities_of_all_levels_add_up_to_one(levels: int, numbers: list[float]) -> None:

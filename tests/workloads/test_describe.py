@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnbench import registry
-from attnbench.schema.cell import Batch, Cell, ClockMode, Precision, Workload
+from attnbench.schema.cell import Batch, Cell, ClockMode, Inputs, Precision, Workload
 from attnbench.schema.errand import Inquiry, Roof, Survey
 from attnbench.schema.model import Model
 from attnbench.schema.noun import Scalar
@@ -105,6 +105,8 @@ def test_a_prompt_costs_what_is_attended_at_a_time_and_who_keeps_no_state_attend
 
 
 LARGEST, GRAPH = {"batch": Batch.LARGEST}, {"clock": ClockMode.GRAPH}
+HELD = "9 sequences of 4 heads and 256 tokens, keys 64 wide and values 64, which does not fit B=2, H=2, N=64, D=8, M=8"
+UNFIT = f"suites/recorded/bytes.safetensors: holds {HELD}; set D to 64, M to 64"
 PIXELS, SPEECH = Training(task=Task.PIXELS), {"training": Training(task=Task.SPEECH)}
 
 
@@ -112,6 +114,7 @@ PIXELS, SPEECH = Training(task=Task.PIXELS), {"training": Training(task=Task.SPE
     ("workload", "changes", "shape", "words"),
     [
         ("forward", {"clock": ClockMode.COLD, "device": "cpu"}, {}, "a CPU has no 'cold' clock; use wall"),
+        ("forward", {"inputs": Inputs.RECORDED}, {}, UNFIT),
         ("backward", GRAPH, {}, "no CUDA graph can capture the gradients of a forward outside of it; use another clock"),
         ("fidelity", {}, {"padding": 0.5}, "fidelity is measured without padding"),
         ("fidelity", LARGEST, {}, "fidelity needs a batch that is stated"),
@@ -131,7 +134,9 @@ def test_what_a_workload_cannot_be_of_is_refused_in_words_of_this_alone(
     training = PIXELS if Workload(workload).has_task else None
     right = Cell(method="gate_cases:Hides", problem=problem, workload=Workload(workload), training=training, device="cuda:0")
     wrong = right.model_copy(update={"problem": problem.model_copy(update=shape), **changes})
-    forward = wrong.model_copy(update={"workload": Workload.FORWARD, "training": None, "device": "cuda:0"})
+    forward = wrong.model_copy(
+        update={"workload": Workload.FORWARD, "training": None, "device": "cuda:0", "inputs": Inputs.NORMAL}
+    )
     assert [prospect_of(cell).why_not for cell in (right, wrong, forward)] == [None, words, None]
 
 

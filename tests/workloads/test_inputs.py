@@ -22,7 +22,6 @@ from tests.workloads.conftest import same
 
 SMALL = Problem(B=2, H=4, N=32, D=8)
 SIZES = [(16, 64), (16, 2048), (32, 512), (64, 64), (64, 2048), (128, 64), (128, 2048)]
-STEPS = (Workload.DECODE, Workload.DECODE_TOTAL)
 NEAR = 16
 """Of 256 numbers those of one centre are √128 apart, and others √512."""
 
@@ -183,7 +182,8 @@ def test_tokens_that_are_decoded_are_those_of_the_recording_in_their_order(recor
     kind: dict[str, Any] = {"inputs": Inputs.RECORDED, "recording": recorded}
     p = fitting(N=5, causal=True)
     whole = drawn("softmax.sdpa", p, **kind)
-    last, first = (prepare(Job(cell=Cell(method="softmax.sdpa", problem=p, workload=w, **kind), seed=3)) for w in STEPS)
+    cells = (Cell(method="softmax.sdpa", problem=p, workload=w, **kind) for w in (Workload.DECODE, Workload.DECODE_TOTAL))
+    last, first = (prepare(Job(cell=cell, seed=3)) for cell in cells)
     assert same(last.inputs, tuple(x[:, :, 4:] for x in whole))
     assert isinstance(first, Sequence)
     assert same(tuple(torch.cat(tokens, 2) for tokens in zip(*first.pool, strict=True)), whole)

@@ -71,7 +71,7 @@ struct alignas(V * sizeof(T) <= 16 ? V * sizeof(T) : 16) Vector {
 };
 using Quad = Vector<Real, 4>;
 
-// feature maps; φ(-inf) = 0, so keys of -inf are hidden
+// feature maps; φ(-inf) = 0, so keys of -inf are hidden, and φ(NaN) = NaN
 
 struct elu_plus_one {
     __device__ static Real value(Real x) { return x > 0 ? x + 1 : exp(x); }
@@ -79,12 +79,12 @@ struct elu_plus_one {
 };
 
 struct relu {
-    __device__ static Real value(Real x) { return x > 0 ? x : 0; }
+    __device__ static Real value(Real x) { return x < 0 ? 0 : x; }
     __device__ static Real slope(Real x) { return x > 0 ? 1 : 0; }
 };
 
 struct squared_relu {
-    __device__ static Real value(Real x) { return x > 0 ? x * x : 0; }
+    __device__ static Real value(Real x) { return x < 0 ? 0 : x * x; }
     __device__ static Real slope(Real x) { return x > 0 ? 2 * x : 0; }
 };
 

@@ -27,12 +27,14 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 @triton.jit
 def phi(x, PHI: tl.constexpr):
     """Compute φ(x) in float32."""
+    # what is not a number stays none
+    positive = tl.maximum(x, 0, propagate_nan=tl.PropagateNan.ALL)
     if PHI == "elu_plus_one":
-        return tl.maximum(x, 0) + tl.exp2(tl.minimum(LOG2_E * x, 0))
+        return positive + tl.exp2(tl.minimum(LOG2_E * x, 0))
     elif PHI == "relu":
-        return tl.maximum(x, 0)
+        return positive
     else:
-        return tl.maximum(x, 0) * tl.maximum(x, 0)
+        return positive * positive
 
 
 @triton.jit
@@ -53,7 +55,10 @@ def operand(x, KIND: tl.constexpr, OPERAND: tl.constexpr):
         return x.to(tl.bfloat16).to(OPERAND)
     elif KIND == "tf32":
         # to the nearest with 10 bits of mantissa; Hopper's tensor cores by themselves round towards 0
-        return ((x.to(tl.float32).to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+        x = x.to(tl.float32)
+        rounded = ((x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+        # of a NaN the sum would be a number
+        return tl.where(x == x, rounded, x)  # noqa: PLR0124 - a NaN alone is unlike itself
     else:
         return x.to(OPERAND)
 
@@ -401,6 +406,8 @@ def step_kernel(
     inside = (row < D)[:, None] & (column < M)[None, :]
     state = tl.load(places[:, None] + column[None, :], mask=inside, other=0.0) + f[:, None] * value[None, :]
     normaliser = tl.load(places + M, mask=row < D, other=0.0) + f
+    # where there are more threads than numbers, several hold the same one, and each has to have read it before one writes
+    tl.debug_barrier()
     tl.store(places[:, None] + column[None, :], state, mask=inside)
     tl.store(places + M, normaliser, mask=row < D)
     for r in range(R):

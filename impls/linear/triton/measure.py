@@ -11,6 +11,7 @@ import torch
 
 from attnbench.api import Problem
 
+from ...partial.heads import of_each_head
 from ...partial.launches import fastest
 from ...partial.tiles import padded
 from .attention import TritonLinear
@@ -31,7 +32,8 @@ def timed(p: Problem, kernel: str, launches: Iterable[Launch]) -> list[tuple[flo
     """
     usual = blocks(p.D, p.M, arithmetic(getattr(torch, p.dtype)))
     q, k, v = TritonLinear.inputs(p, torch.Generator("cuda").manual_seed(0))
-    g = torch.randn_like(v)
+    g = torch.randn(p.B, p.H, p.N, p.M, device=v.device, dtype=v.dtype)
+    k, v = of_each_head(q, k, v)
 
     def planned(launch: Launch) -> Callable[[], object]:
         how = plan(q, v, "elu_plus_one", replace(usual, **{kernel: launch}))

@@ -30,8 +30,9 @@ class Table:
 
 
 def described(pattern: Pattern) -> str:
-    """Write a pattern as a string, which an operator can take."""
-    return json.dumps([type(pattern).__name__, asdict(pattern)])
+    """Write a pattern as a string, which an operator can take; every other layer is alike, however deep the model is."""
+    params = asdict(pattern)
+    return json.dumps([type(pattern).__name__, {**params, **({"layer": params["layer"] % 2} if "layer" in params else {})}])
 
 
 @lru_cache(maxsize=64)

@@ -20,8 +20,6 @@ from tests.impls.contract.method import BOTH, FORWARD, Method, Params
 
 NAMES = os.environ.get("ATTNBENCH_CONTRACT", "").split() or list(registry.catalogue())
 """All that are registered, or those that are asked for: `path/to/file.py:Class` holds the contract against one's own."""
-LENGTHS = {1: (), 2: (pytest.mark.slow,), 63: (pytest.mark.slow,), 64: (), 65: (), 130: ()}
-"""One token, and on both sides of the end of a part; lengths between are drawn by hypothesis."""
 SHAPES: tuple[Params, ...] = ({}, {"kv_heads": 2, "M": 5}, {"M": 5}, {"kv_heads": 2}, {"M": 12}, {"kv_heads": 1, "M": 5})
 """Values narrower and wider than keys, heads of k and v that serve several of q; the oddest come first."""
 # reformer-pytorch and local-attention are always there, Triton and cuda-core with the tests; the rest is docs/peers.md
@@ -152,10 +150,11 @@ def named(keep: Callable[[Method], object]) -> list[Any]:
 
 
 def of_every_length() -> list[Any]:
-    """Variants and lengths as parameters of a test, as far as they go together."""
+    """Variants and lengths as parameters of a test, as far as they go together: one token, and beside the end of a part."""
+    slow = dict.fromkeys((2, 63), (pytest.mark.slow,))
     return [
-        pytest.param(variant, N, id=f"{variant} N={N}", marks=(*marks_of(variant.kind), *marks))
+        pytest.param(variant, N, id=f"{variant} N={N}", marks=(*marks_of(variant.kind), *slow.get(N, ())))
         for variant in VARIANTS
-        for N, marks in LENGTHS.items()
+        for N in (1, 2, 63, 64, 65, 130)
         if any(variant.problems(N))
     ]

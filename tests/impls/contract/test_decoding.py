@@ -17,10 +17,6 @@ CACHES = ("softmax", "sparse", "context")
 """Families whose states know how many tokens they hold: the same step twice gives the same."""
 
 
-def decodes(variant: Variant) -> bool:
-    return problem_of(variant) is not None
-
-
 def problem_of(variant: Variant, **shape: Any) -> Problem | None:
     return variant.problem(STEP, **{"N": N, "causal": True, **shape})
 
@@ -42,7 +38,7 @@ def prompts(variant: Variant) -> list[int]:
     return sorted({n for n in (0, 1, span - 1, span, span + 1, 2 * span, 2 * span + 1, 17, N - 1, N) if 0 <= n <= N})
 
 
-@pytest.mark.parametrize("variant", each(decodes))
+@pytest.mark.parametrize("variant", each(problem_of))
 def test_a_prompt_and_steps_are_the_whole(variant: Variant) -> None:
     # of the oddest shape every third prompt
     for number, problem in enumerate(variant.problems(N, workload=STEP)):
@@ -57,7 +53,7 @@ def test_a_prompt_and_steps_are_the_whole(variant: Variant) -> None:
             same([call.decoded(N - 10, turned(call.inputs, *order))], want, call.off_by)
 
 
-@pytest.mark.parametrize("variant", each(decodes))
+@pytest.mark.parametrize("variant", each(problem_of))
 def test_tokens_that_are_attended_at_once_are_as_if_decoded_and_can_be_taken_back(variant: Variant) -> None:
     for problem in variant.problems(N, workload=STEP):
         call = call_of(variant, **problem.model_dump(exclude={"N", "causal"}))
@@ -72,7 +68,7 @@ def test_tokens_that_are_attended_at_once_are_as_if_decoded_and_can_be_taken_bac
             same([o, following], want[:, :, prompt : prompt + 6].split((5, 1), dim=2), call.off_by)
 
 
-@pytest.mark.parametrize("variant", each(decodes))
+@pytest.mark.parametrize("variant", each(problem_of))
 def test_a_step_costs_no_accuracy_in_any_dtype(variant: Variant) -> None:
     for dtype in ("float32", "bfloat16", "float16"):
         if problem_of(variant, dtype=dtype) is not None:
@@ -82,7 +78,7 @@ def test_a_step_costs_no_accuracy_in_any_dtype(variant: Variant) -> None:
             no_worse([got], [call.results("reference")[0].detach()], call.exact()[:1])
 
 
-@pytest.mark.parametrize("variant", each(lambda variant: decodes(variant) and not variant.method.concatenates))
+@pytest.mark.parametrize("variant", each(lambda variant: problem_of(variant) and not variant.method.concatenates))
 def test_a_step_moves_the_state_in_place_and_leaves_its_inputs(variant: Variant) -> None:
     call = call_of(variant)
     token = cut(call.inputs, 21, start=20)
@@ -99,7 +95,7 @@ def test_a_step_moves_the_state_in_place_and_leaves_its_inputs(variant: Variant)
         assert (state.length, after.length, again.length) == (20, 21, 21)
 
 
-@pytest.mark.parametrize("variant", each(decodes))
+@pytest.mark.parametrize("variant", each(problem_of))
 def test_a_prompt_is_copied_and_the_state_of_one_sequence_stands_for_a_batch(variant: Variant) -> None:
     call = call_of(variant, B=1)
     # a cache keeps no graph either
@@ -117,7 +113,7 @@ def test_a_prompt_is_copied_and_the_state_of_one_sequence_stands_for_a_batch(var
     assert not (trains and any(x.requires_grad for x in tensors_of(after)))
 
 
-@pytest.mark.parametrize("variant", each(lambda variant: decodes(variant) and not variant.method.concatenates))
+@pytest.mark.parametrize("variant", each(lambda variant: problem_of(variant) and not variant.method.concatenates))
 def test_a_state_has_room_for_its_capacity_and_says_when_it_is_full(variant: Variant) -> None:
     call = call_of(variant)
     o, empty = call.method.prefill(*cut(call.inputs, 0), capacity=5)
@@ -135,7 +131,7 @@ def test_a_state_has_room_for_its_capacity_and_says_when_it_is_full(variant: Var
         call.method.prefill(*cut(call.inputs, 6), capacity=5)
 
 
-@pytest.mark.parametrize("variant", each(lambda variant: decodes(variant) and variant.method.sums))
+@pytest.mark.parametrize("variant", each(lambda variant: problem_of(variant) and variant.method.sums))
 def test_a_state_of_sums_is_of_one_size_exact_and_the_same_however_it_was_reached(variant: Variant) -> None:
     call = call_of(variant)
     _, state = call.method.prefill(*cut(call.inputs, 30), capacity=N)

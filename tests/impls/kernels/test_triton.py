@@ -152,6 +152,14 @@ def test_large_scores_do_not_overflow(kernels: Kernels, ask: Ask) -> None:
     assert float((got[0].double() - want[0]).abs().max()) < 1e-2
 
 
+@pytest.mark.parametrize("kernels", [linear(70, name) for name in ("elu_plus_one", "relu", "squared_relu")], ids=str)
+def test_a_nan_is_in_every_output_that_it_belongs_to(kernels: Kernels, ask: Ask) -> None:
+    q, k, v = (x.detach().clone() for x in kernels.call.inputs)
+    q[0, 0, 2, 0] = k[0, 0, 5, 0] = torch.nan
+    (o,) = kernels.put(ask, (q, k, v))
+    assert o.isnan().any(-1)[0, 0].nonzero().flatten().tolist() == [2, *range(5, 70)]
+
+
 @pytest.mark.parametrize("t", [41, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kernels", [linear(100), STRIDED, FIXED, DILATED, vq(8, codes=9, N=80)], ids=str)
 def test_no_token_sees_the_future(kernels: Kernels, t: int, ask: Ask) -> None:

@@ -23,7 +23,6 @@ from tests.report.conftest import Law, Synthetic
 from tests.report.stored import as_stored
 
 LENGTHS = tuple(2**i for i in range(9, 17))
-NAMES = {"x": "X", "y": "Y"}
 TIME = quantities([])["time"]
 MEMORY = replace(quantities([])["memory"], about="host_rss_peak")
 X, Y, TIE = Lead.OF, Lead.OVER, Lead.TIE
@@ -33,7 +32,7 @@ def told(leads: list[Lead], *crossings: Crossing, replicates: int = 5, metric: Q
     """The sentence of a comparison over 512, 1024, ..."""
     versus = Versus(Section(Workload.FORWARD, True, "float32", ()), "x", "y", metric)
     versus.__dict__["crossover"] = Crossover(dict(zip(LENGTHS, leads, strict=False)), crossings, replicates)
-    return sentence(versus, NAMES)
+    return sentence(versus, {"x": "X", "y": "Y"})
 
 
 def at(N: float, low: int, high: int, gained: bool = True, known: bool = True) -> Crossing:
