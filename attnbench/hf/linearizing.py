@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -127,7 +128,7 @@ def train_on_text(model: PreTrainedModel, text: Iterator[Tensor], updates: int, 
     model.train()
     for batch in islice(text, updates):
         tokens = batch.to(model.device)
-        model(tokens, labels=tokens, use_cache=False).loss.backward()
+        next_token_loss(model, tokens).backward()
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
 
@@ -144,5 +145,14 @@ def perplexity(model: PreTrainedModel, tokens: Tensor, N: int, B: int = 8) -> fl
     sequences = tokens[: len(tokens) // N * N].view(-1, N)
     total = 0.0
     for batch in sequences.split(B):
-        total += float(model(batch.to(model.device), labels=batch.to(model.device), use_cache=False).loss) * len(batch)
+        total += float(next_token_loss(model, batch.to(model.device))) * len(batch)
     return math.exp(total / len(sequences))
+
+
+def next_token_loss(model: PreTrainedModel, tokens: Tensor) -> Tensor:
+    """Return the mean loss over the next tokens of sequences, int64 [B, N].
+
+    The loss that a model gives itself is of the same token in BART and its kin, and of experts' routers too in others.
+    """
+    logits = model(tokens, use_cache=False).logits[:, :-1]
+    return F.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())

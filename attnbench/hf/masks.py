@@ -50,19 +50,25 @@ def seen(  # noqa: PLR0913 - as transformers calls it
     causal = mask_function is causal_mask_function
     if local_size is None and (causal or mask_function is bidirectional_mask_function):
         return Seen(causal=causal, keys=keys, window=None)
-    if local_size is not None and _is_window(mask_function, q_offset + torch.arange(q_length), local_size):
-        return Seen(causal=True, keys=keys, window=local_size)
+    if local_size is not None:
+        at, there = q_offset + torch.arange(q_length), range(kv_offset, kv_offset + kv_length)
+        if _is_window(mask_function, batch_size, at, there, local_size):
+            return Seen(causal=True, keys=keys, window=local_size)
     kinds = "sequences packed into one row, chunks, blocks of an image or a mask of one's own"
     raise CannotError(f"this mask is neither causal nor a causal window ({kinds}), which no method here takes")
 
 
-def _is_window(mask_function: Callable[..., Any], at: Tensor, window: int) -> bool:
-    """Say whether each query sees itself and the first key of its window, but neither the key after nor the one before."""
-    row = torch.zeros_like(at)
-    expected = {0: True, 1: False, 1 - window: True, -window: False}
-    for offset, sees in expected.items():
-        there = at[at + offset >= 0]
-        found = torch.as_tensor(mask_function(row[: len(there)], row[: len(there)], there, there + offset))
-        if bool((found.expand(there.shape) != sees).any()):
+def _is_window(mask_function: Callable[..., Any], rows: int, at: Tensor, keys: range, window: int) -> bool:
+    """Say whether each query of each row sees itself and the first key of its window, but neither the key after nor before.
+
+    Of keys that there are; the first one in the window is of another sequence for some query wherever several are packed.
+    """
+    first = (at + 1 - window).clamp(min=keys.start)
+    for there, sees in ((at, True), (first, True), (at + 1, False), (at - window, False)):
+        exists = (there >= keys.start) & (there < keys.stop)
+        row = torch.arange(rows).repeat_interleave(int(exists.sum()))
+        q, k = at[exists].repeat(rows), there[exists].repeat(rows)
+        found = torch.as_tensor(mask_function(row, torch.zeros_like(row), q, k))
+        if bool((found.expand(row.shape) != sees).any()):
             return False
     return True

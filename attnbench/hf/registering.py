@@ -74,6 +74,8 @@ class _Implementation:
         refuse_unknown(self.method, dropout, others)
         causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
         sees = self._sees(attention_mask, causal)
+        if not sees.causal and (getattr(module, "is_decoder", False) or getattr(module, "is_cross_attention", False)):
+            raise CannotError(f"{self.method}: queries attend to keys of another sequence; every method here is of one")
         method = self._for(query, key, value, sees)
         n, S = query.shape[2], key.shape[2]
         key, value = (shared(x, query, method.own) for x in (key, value))

@@ -276,15 +276,22 @@ class Swapped(nn.Module):
         return penalised
 
     def _go_on(self, cache: StateLayer, inputs: tuple[Tensor, ...], o: Tensor) -> None:
-        """Attend new tokens after those of the states, and keep the states after them."""
+        """Attend new tokens after those of the states, and keep the states after them; rows that were all padding begin."""
         n = o.shape[2]
-        if not cache.held:
-            why = "keeps no state under gradients; call the model under torch.no_grad() to decode"
-            without = "does not decode token by token; generate with use_cache=False"
-            raise CannotError(f"{self.plan.method} {why if self.attention.own.decodes else without}")
         if self._seen is not None and not bool(self._seen[:, -n:].all()):
             raise CannotError(f"{self.plan.method}: new tokens cannot be padded once there is a state; give prompts whole")
+        alike = rows_alike(self._seen, cache.count, causal=True)
+        first = [rows for rows in alike if rows.start == cache.count - n]
+        if not self.attention.own.decodes:
+            raise CannotError(f"{self.plan.method} does not decode token by token; generate with use_cache=False")
+        if not cache.held and len(first) < len(alike):
+            why = "keeps no state under gradients; call the model under torch.no_grad() to decode"
+            raise CannotError(f"{self.plan.method} {why}")
         went_on = []
+        for rows in first:
+            made, state = self.attention.begin(rows.of_each(inputs, 0, n), self.plan.capacity)
+            rows.write(made, o, 0, n)
+            went_on.append((rows, state))
         for rows, state in cache.held:
             made, after = self.attention.go_on(rows.of_each(inputs, 0, n), state, self.plan.capacity)
             rows.write(made, o, 0, n)

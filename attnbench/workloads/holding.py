@@ -36,8 +36,11 @@ def tolerance(cell: Cell) -> float:
     return max(_ROUNDING[dtype], _ROUNDED_PRODUCTS[cell.matmul_precision] if dtype is DType.FLOAT32 else 0.0)
 
 
-def deviations(got: Tensor, want: Tensor) -> Tensor:
-    """Return ‖got - want‖ / ‖want‖ of each row, [n, C] both -> float64 [n]; infinite for NaN, or where 0 was right."""
+def deviations(got: Tensor, want: Tensor, least: float = 0.0) -> Tensor:
+    """Return ‖got - want‖ / ‖want‖ of each row, [n, C] both -> float64 [n]; infinite for NaN, or where 0 was right.
+
+    No row is taken for shorter than `least`.
+    """
     want = want.detach().double()
     squares = want.square().sum(-1)
     if want.shape[-1] < _NUMBERS:
@@ -45,7 +48,7 @@ def deviations(got: Tensor, want: Tensor) -> Tensor:
         together = min(-(-_NUMBERS // want.shape[-1]) // 2 * 2 + 1, 2 * len(want) + 1)
         squares = F.avg_pool1d(squares[None], together, 1, together // 2, count_include_pad=False).squeeze(0)
     error = (got.detach().double() - want).norm(dim=-1)
-    share = torch.where(error == 0, 0.0, error / squares.sqrt())
+    share = torch.where(error == 0, 0.0, error / squares.sqrt().clamp(min=least))
     return share.nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
@@ -118,13 +121,15 @@ def hold_gradients(
     names = [f"gradient of {setting.names[i]}" for i, _, _ in wanted]
     names += [f"gradient of {name}" for name, _ in setting.method.named_parameters()]
     pairs = list(zip([*own, *got[len(inputs) :]], [*wanted.values(), *of_parameters], strict=True))
-    off = torch.cat([_whole(g, want) for g, want in pairs])
+    # of what is 0 by definition, float64 leaves rounding errors
+    least = torch.finfo(torch.float32).eps * max(float(want.norm()) for _, want in pairs)
+    off = torch.cat([_whole(g, want, least) for g, want in pairs])
 
     def rounded(other: Truth) -> Tensor:
         near, near_parameters = other.gradients(at, weights)
         # a part that was read for other rows only has no gradient from these
         own = [near.get(part, torch.zeros_like(want)) for part, want in wanted.items()]
-        return torch.cat([_whole(g, want) for g, (_, want) in zip([*own, *near_parameters], pairs, strict=True)])
+        return torch.cat([_whole(g, want, least) for g, (_, want) in zip([*own, *near_parameters], pairs, strict=True)])
 
     bound = excused(off, allowed, map(rounded, truth.rounded()))
     if of_parameters and bool((off > bound)[len(wanted) :].any()):
@@ -160,9 +165,9 @@ def distance(got: Tensor, other: Tensor) -> float:
     return 0.0 if torch.equal(got, other) else float((got - other).norm() / other.norm())
 
 
-def _whole(g: Tensor, want: Tensor) -> Tensor:
+def _whole(g: Tensor, want: Tensor, least: float) -> Tensor:
     """Return the deviation of a whole tensor taken as one row: [1]."""
-    return deviations(g.reshape(1, -1), want.reshape(1, -1))
+    return deviations(g.reshape(1, -1), want.reshape(1, -1), least)
 
 
 def _is_off(off: Tensor, bound: Tensor) -> str:

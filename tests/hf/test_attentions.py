@@ -114,6 +114,9 @@ def test_every_swapped_method_is_causal_and_writes_the_same_with_its_state_in_pa
         for beams in (1, 2) if registry.load(method).decodes else ():
             anew = written(model, some, attention_mask=mask, use_cache=False, num_beams=beams)
             assert torch.equal(written(model, some, attention_mask=mask, num_beams=beams), anew), (method, beams)
+            # the second row has only padding at first
+            by_parts = written(model, some, attention_mask=mask, num_beams=beams, prefill_chunk_size=7)
+            assert torch.equal(by_parts, anew), (method, beams)
 
 
 def test_an_encoder_takes_methods_without_a_causal_form_and_padding_behind_its_rows(hf: Any) -> None:
@@ -171,7 +174,7 @@ def test_a_method_whose_name_transformers_would_read_as_a_kernel_gets_another(hf
 
 
 def test_what_a_call_asks_for_beyond_a_method_is_refused_and_never_ignored(hf: Any) -> None:
-    from transformers import StaticCache
+    from transformers import BartForConditionalGeneration, StaticCache
 
     tokens = tokens_of()
 
@@ -191,7 +194,9 @@ def test_what_a_call_asks_for_beyond_a_method_is_refused_and_never_ignored(hf: A
     # with a cache transformers itself takes such positions for those of one sequence
     two = torch.cat([torch.arange(10), torch.arange(11)]).expand(3, -1)
     refuses("packed into one row", model_of(), position_ids=two, use_cache=False)
+    refuses("packed into one row", model_of("mistral"), position_ids=two, use_cache=False)
     refuses("no attention weights", model_of(), output_attentions=True)
+    refuses("keys of another sequence", BartForConditionalGeneration(model_of("bart").config), decoder_input_ids=tokens)
 
 
 def test_a_method_that_does_not_decode_says_so_when_a_cache_asks_it_to(hf: Any) -> None:
@@ -333,6 +338,10 @@ def test_what_a_state_cannot_do_is_refused(hf: Any) -> None:
     refuses("mask of one's own", model, tokens, attention_mask=torch.ones(3, 1, 21, 21))
     packed = torch.cat([torch.arange(10), torch.arange(11)]).expand(3, -1)
     refuses("packed into one row", model, tokens, position_ids=packed)
+    behind = padded(tokens, 0, 4)[1].flip(1)
+    model(tokens, attention_mask=behind, past_key_values=(cache := DynamicCache(config=model.config)))
+    after = torch.cat([behind, torch.ones(3, 1)], 1)
+    refuses("between others of their row", logits, model, tokens[:, :1], attention_mask=after, past_key_values=cache)
     of_two = EncoderDecoderCache(DynamicCache(), DynamicCache())
     refuses("take a DynamicCache", logits, hf.swap(model_of("bart"), "linear.chunked"), tokens, past_key_values=of_two)
     hf.swap(hf.unswap(model), "sparse.local_attention", window=8)

@@ -86,6 +86,12 @@ def trained() -> Any:
     return model.eval()
 
 
+def test_perplexity_is_of_the_next_token_also_where_a_model_s_own_loss_is_of_the_same_one(hf: Any) -> None:
+    model, tokens = model_of("bart"), tokens_of(1, N)
+    want = torch.nn.functional.cross_entropy(logits(model, tokens)[0, :-1], tokens[0, 1:]).exp()
+    assert hf.perplexity(model, tokens[0], N) == pytest.approx(float(want))
+
+
 @pytest.mark.parametrize("method", ["linear.chunked", "gated.retnet"])
 def test_linearising_closes_half_of_the_gap_that_a_bare_swap_opens(method: str, hf: Any) -> None:
     held_out, learnt = text()[-HELD_OUT:], text()[:-HELD_OUT]
