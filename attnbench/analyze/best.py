@@ -64,8 +64,8 @@ class Contest:
 
         To be told apart, a method must be behind the first at N by the crossover of the two, which is adjusted over the
         lengths; and by the same paired t test, adjusted over the methods. The first is chosen by what the tests are made on:
-        this is why they are adjusted by Holm and not for the share of false ones, and why two methods that are alike are told
-        apart in less than 5 of 100 cases, however many others there are. An error, or a number of bytes, of 0 needs no test.
+        this is why they are adjusted by Holm and not for the share of false ones. Two methods that are alike are so told apart
+        in 5 of 100 cases; that some of four are in 8, and of eight in 10 to 12. An error, or bytes, of 0 needs no test.
 
         Where some replicate has 0 or less, which has no ratio, all are compared by their means and by paired t tests on
         differences.

@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from attnbench.analyze.cells import CellSummary
-from attnbench.analyze.main_counter import MainCounter
+from attnbench.analyze.main_counter import STATE, MainCounter
 from attnbench.analyze.points import UNFINISHED
-from attnbench.analyze.quantities import Quantity, Unit
+from attnbench.analyze.quantities import STATE_BYTES, Quantity, Unit
 from attnbench.analyze.verdict import LEVEL, MARGIN, Ratio, Verdict, judge, ratio
 
 SMALLEST_BYTES = 2**20
-"""Changes of memory below this are never worth a word: page sizes and pools."""
+"""Changes of a call's memory below this are never worth a word: page sizes and pools."""
+EXACT = {STATE_BYTES, STATE.name}
+"""Bytes that follow from the shape, of which each counts."""
 FIRST = 5
 """Replicates before the first look; below, an interval says too little."""
 
@@ -116,12 +118,17 @@ def _compared(pair: Pair, terms: Terms) -> Comparison:
     quantity, ours, theirs = terms.quantity, terms.quantity.values(new), terms.before.values(old)
     if not ours or not theirs:
         return Comparison(pair, Verdict.ABSENT, reason=f"no {quantity.title} was recorded")
+    if not any((*ours.values(), *theirs.values())):
+        return Comparison(pair, Verdict.SAME, reason=f"{quantity.title} is 0 on both sides")
     if min(*ours.values(), *theirs.values()) <= 0:
-        return Comparison(pair, Verdict.ABSENT, reason=f"{quantity.title} is 0 or less on a side, and has no ratio")
+        # of methods it is no change, as where the baseline is exact
+        unknown = Verdict.ABSENT if terms.of_methods else Verdict.UNCLEAR
+        return Comparison(pair, unknown, reason=f"{quantity.title} is 0 or less on a side, and has no ratio")
     if not quantity.is_replicated:
         (now,), (before,) = ours.values(), theirs.values()
         exact = Ratio(now / before, None, 1.0, paired=terms.paired, replicates=1)
-        return Comparison(pair, _by_size(before, now, quantity.unit, terms.margin, quantity.more_is_better), exact)
+        least = _least_bytes(old, new) if quantity.unit is Unit.BYTES and quantity.name not in EXACT else 0.0
+        return Comparison(pair, _by_size(before, now, least, terms.margin, quantity.more_is_better), exact)
     if terms.paired and not ours.keys() & theirs.keys():
         return Comparison(pair, Verdict.ABSENT, reason="no replicate has numbers of both sides")
     found = ratio(theirs, ours, paired=terms.paired)
@@ -149,13 +156,21 @@ def _words(summary: CellSummary) -> str:
 
 def _memory(pair: Pair, terms: Terms) -> MemoryChange | None:
     """Compare memory by the one counter that both sides were read by."""
-    old, new = (terms.counter.per_sample(side) if terms.counter and side else None for side in (pair.old, pair.new))
-    return MemoryChange(old, new, _by_size(old, new, Unit.BYTES, terms.margin)) if old and new else None
+    if pair.old is None or pair.new is None or terms.counter is None:
+        return None
+    old, new = (terms.counter.per_sample(side) for side in (pair.old, pair.new))
+    least = _least_bytes(pair.old, pair.new)
+    return MemoryChange(old, new, _by_size(old, new, least, terms.margin)) if old and new else None
 
 
-def _by_size(old: float, new: float, unit: Unit, margin: float, more_is_better: bool = False) -> Verdict:
-    """Judge what hardly varies: a change counts beyond the margin, and bytes beyond a mebibyte too."""
-    if (unit is Unit.BYTES and abs(new - old) <= SMALLEST_BYTES) or max(old, new) <= min(old, new) * (1 + margin):
+def _least_bytes(old: CellSummary, new: CellSummary) -> float:
+    """Return the smallest change per sample that is worth a word, as it is of a call."""
+    return SMALLEST_BYTES * min(old.per_sample, new.per_sample)
+
+
+def _by_size(old: float, new: float, least: float, margin: float, more_is_better: bool = False) -> Verdict:
+    """Judge what hardly varies: a change counts beyond the margin, and beyond the least that is worth a word."""
+    if (least and abs(new - old) <= least) or max(old, new) <= min(old, new) * (1 + margin):
         return Verdict.SAME
     return Verdict.SLOWER if (new > old) != more_is_better else Verdict.FASTER
 
@@ -206,7 +221,7 @@ def exit_of(comparisons: Sequence[Comparison]) -> Exit:
         return Exit.REGRESSION
     if any(map(is_lost, comparisons)):
         return Exit.LOST
-    judged = any(c.ratio is not None for c in comparisons)
+    judged = any(c.ratio is not None or c.verdict is Verdict.SAME for c in comparisons)
     return Exit.UNCLEAR if not judged or any(c.verdict is Verdict.UNCLEAR for c in comparisons) else Exit.FINE
 
 

@@ -29,7 +29,8 @@ def exponent(series: Sequence[CellSummary], quantity: Quantity) -> Exponent | No
     """Fit the growth of a quantity to the cells of one method, which differ in N only; cells that failed do not count.
 
     Over the upper half of the lengths, at least three. None with fewer than three, and of what does not grow as a power. The
-    interval is that of the replicates' slopes. 0 B has no logarithm and is left out.
+    interval is that of the replicates' slopes, widened where the slope of the medians lies outside of it. 0 B has no logarithm
+    and is left out.
     """
     points = {s.cell.problem.N: s for s in series if quantity.grows and any(quantity.values(s).values())}
     lengths = sorted(points)
@@ -38,7 +39,10 @@ def exponent(series: Sequence[CellSummary], quantity: Quantity) -> Exponent | No
     upper = lengths[-max(FEWEST, math.ceil(len(lengths) / 2)) :]
     value = slope({N: found.value for N in upper if (found := quantity.estimate(points[N])) is not None})
     slopes = slopes_by_replicate({N: quantity.values(points[N]) for N in upper})
-    return Exponent(value, t_interval(list(slopes.values())) if len(slopes) >= ENOUGH else None, tuple(upper))
+    if len(slopes) < ENOUGH:
+        return Exponent(value, None, tuple(upper))
+    mean = t_interval(list(slopes.values()))
+    return Exponent(value, Interval(min(mean.low, value), max(mean.high, value), mean.kind), tuple(upper))
 
 
 def slope(points: Mapping[int, float]) -> float:

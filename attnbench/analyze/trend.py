@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnbench.analyze.change_points import LEVEL, STAY, Step, deviation, smallest, steps
-from attnbench.analyze.compare import SMALLEST_BYTES
-from attnbench.analyze.quantities import MEMORY, STATE_BYTES, Center, Quantity, Unit, quantities
+from attnbench.analyze.compare import EXACT, SMALLEST_BYTES
+from attnbench.analyze.quantities import MEMORY, Center, Quantity, Unit, quantities
 from attnbench.analyze.statistics import Interval, Spread
 from attnbench.analyze.verdict import MARGIN, Verdict
+from attnbench.schema.cell import Batch
 from attnbench.schema.history import Entry, Floats, Integers, Track
 
 
@@ -152,9 +153,10 @@ def look(entries: Sequence[Entry], tracks: Sequence[Track], quantity: Quantity, 
     Older runs are still what newer ones are held against.
     """
     first = sum(not entry.problem and entry.started < since for entry in entries)
-    if quantity.unit is Unit.BYTES and quantity.name != STATE_BYTES:
-        # changes of little memory are page sizes and pools
-        tracks = [replace(track, values=np.maximum(track.values, SMALLEST_BYTES)) for track in tracks]
+    if quantity.unit is Unit.BYTES and quantity.name not in EXACT:
+        # changes of little memory are page sizes and pools; of the largest batch that fits it is never little
+        sizes = ((track, math.inf if track.cell.batch is Batch.LARGEST else track.cell.problem.B) for track in tracks)
+        tracks = [replace(track, values=np.maximum(track.values, SMALLEST_BYTES / B)) for track, B in sizes]
     used = []
     for track in tracks:
         known = track.values > 0

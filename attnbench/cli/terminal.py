@@ -84,11 +84,25 @@ class Terminal(Reporter):
         self.command = shlex.join(["attnbench", *sys.argv[1:]])
         self._console, self._yes = Console(stderr=True, highlight=False), yes
         self._bar: Progress | None = None
+        # rich would leave with 1 where nobody reads any more
+        setattr(self._console, "on_broken_pipe", self._fall_silent)  # noqa: B010 - mypy allows no other way
+
+    def _fall_silent(self) -> None:
+        self._console.quiet = True
+
+    @contextmanager
+    def _as_far_as_it_is_taken(self) -> Iterator[None]:
+        """Go on without words where the terminal is gone or its log takes no more: a run is worth more than its progress."""
+        try:
+            yield
+        except OSError:
+            self._fall_silent()
 
     def say(self, text: str) -> None:
         """Print one line, above the bar where there is one."""
         line = "".join(letter if letter.isprintable() else " " for letter in text)
-        self._console.print(plainly(line, sys.stderr), markup=False, soft_wrap=True)
+        with self._as_far_as_it_is_taken():
+            self._console.print(plainly(line, sys.stderr), markup=False, soft_wrap=True)
 
     def step(self, doing: str, done: int, total: int, left: str = "") -> None:
         """Draw the bar."""
@@ -101,8 +115,10 @@ class Terminal(Reporter):
             columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}")
             self._bar = Progress(*columns, console=self._console, transient=True, auto_refresh=False)
             self._bar.add_task(doing, total=total, completed=done, left=left)
-            self._bar.start()
-        self._bar.update(self._bar.task_ids[0], description=doing, completed=done, total=total, left=left, refresh=True)
+            with self._as_far_as_it_is_taken():
+                self._bar.start()
+        with self._as_far_as_it_is_taken():
+            self._bar.update(self._bar.task_ids[0], description=doing, completed=done, total=total, left=left, refresh=True)
 
     def block(self, text: str) -> None:
         """Print a line where there is no bar."""
@@ -112,12 +128,13 @@ class Terminal(Reporter):
     def stop(self) -> None:
         """Remove the bar."""
         if self._bar is not None:
-            self._bar.stop()
+            with self._as_far_as_it_is_taken():
+                self._bar.stop()
             self._bar = None
 
     def agrees(self, question: str) -> bool:
         """Ask, where there is somebody to answer."""
-        return self._yes or (sys.stdin.isatty() and typer.confirm(question, abort=True))
+        return self._yes or (sys.stdin is not None and sys.stdin.isatty() and typer.confirm(question, abort=True))
 
 
 @contextmanager

@@ -115,10 +115,12 @@ class _Known:
     def holds_for(self, cell: Cell) -> bool:
         """Say whether it is a quality of this cell: of its method, with the same parameters, named or not.
 
-        With another mask, dtype or width an attention is another computation. A trained model has a width of its own.
+        With another mask, dtype, width or precision of products an attention is another computation, and on another kind of
+        device it is rounded otherwise. A trained model has a width of its own.
         """
-        ours, theirs = ((p.causal, p.dtype, p.D) for p in (self.cell.problem, cell.problem))
+        ours, theirs = ((c.problem.causal, c.problem.D, c.ceiling) for c in (self.cell, cell))
         alike = self.cell.training is not None or ours == theirs
+        alike &= self.cell.workload is not Workload.NUMERICS or self.cell.device_kind == cell.device_kind
         return alike and self.cell.method == cell.method and _parameters(self.cell) == _parameters(cell)
 
 
@@ -273,8 +275,8 @@ def _answer(
         f"From {place.path}, {findings.run.started[:10]}, on {device}: {shapes(section.summaries)}.",
         "" if place.is_here else "That is another machine than this one; nothing of the kind was recorded here.",
         f"Ranked by {cost.title}; bold where it cannot be told from the least. {replication(section.summaries, cost)}",
-        "Qualities were recorded in other runs, with this mask, dtype and D, at the length and on the inputs that stand beside "
-        "them; those of trained tasks in models of their own."
+        "Qualities were recorded in other runs, with this mask, dtype, precision and D, at the length and on the inputs that "
+        "stand beside them; those of trained tasks in models of their own."
         if wishes
         else "",
         f"On the front: no other that qualifies is better both in {cost.title} and in {wishes[0]}." if on_front else "",

@@ -137,7 +137,8 @@ def _copy_checkout(to: Path) -> None:
     """Copy the files that git does not ignore, without results and pages. Raises UsageError where there is no checkout."""
     try:
         command = [*GIT, "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        names = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split("\0")
+        done = subprocess.run(command, capture_output=True, timeout=60, check=True)
+        names = [os.fsdecode(name) for name in done.stdout.split(b"\0")]
     except (OSError, subprocess.SubprocessError):
         names = []
     if not (ROOT / "pyproject.toml").is_file() or not any(names):

@@ -62,8 +62,9 @@ def git_state(folder: Path) -> Facts:
     """Return the commit of the checkout that a folder lies in, and whether it has changes; empty outside of a checkout."""
 
     def git(*arguments: str) -> str:
-        done = subprocess.run([*GIT, "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=True)
-        return done.stdout.strip()
+        # a name of a file may be no text
+        done = subprocess.run([*GIT, "-C", str(folder), *arguments], capture_output=True, timeout=20, check=True)
+        return done.stdout.decode(errors="replace").strip()
 
     try:
         return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}

@@ -69,7 +69,7 @@ def _git(folder: Path, *arguments: str, says: str = "git") -> str:
 def _run(command: list[str], seconds: float, says: str) -> str:
     """Run a command and return what it printed. Raises CheckoutError with its last lines."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", timeout=seconds, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CheckoutError(f"{says}: {error}") from error
     if done.returncode:

@@ -127,7 +127,7 @@ class Shard:
     def read(cls, text: str) -> "Shard":
         """`3/8`. Raises ArgumentError."""
         number, slash, of = text.partition("/")
-        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        if not (slash and number.isdecimal() and of.isdecimal() and len(text) < 20 and 1 <= int(number) <= int(of)):
             raise ArgumentError("shard", text, "write the number of the share and how many there are, as 3/8")
         return cls(int(number), int(of))
 

@@ -21,8 +21,11 @@ _Known = TypeVar("_Known", bound=Noun)
 
 
 def cache_folder() -> Path:
-    """Return the cache folder of attnbench, by the XDG convention."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnbench"
+    """Return the cache folder of attnbench, by the XDG convention. Raises OSError where there is no home for it."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnbench"
+    except RuntimeError as error:
+        raise OSError(f"{error} Set XDG_CACHE_HOME.") from None
 
 
 def _keep(name: str, known: Noun) -> None:
@@ -56,10 +59,11 @@ class NoiseFloor(Noun):
         """Return the smallest slow-down found by so many replicates a side, or None where it is not known.
 
         It is taken from the nearest count below that was tried, divided by the square root of how many times as many there are.
+        Fewer than were ever enough find no less than the fewest that were.
         """
         known = [(count, share) for count, share in self.smallest if count <= replicates]
         if not known:
-            return None
+            return min(self.smallest)[1] if self.smallest else None
         count, share = max(known)
         return share * math.sqrt(count / replicates)
 

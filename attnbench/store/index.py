@@ -5,6 +5,7 @@ A history is read through its index: only runs that are new are read, and a dama
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -205,8 +206,9 @@ class Found:
 
 def look_up(history: History, summarize: Summarize, wanted: Wanted, quantity: str, say: Say = lambda *_: None) -> Found:
     """Return what a history holds now. Raises HistoryError, StoreError."""
-    kept = index_file(history)
+    kept: Path | None = None
     with suppress(OSError):
+        kept = index_file(history)
         kept.parent.mkdir(parents=True, exist_ok=True)
     # the second try is for an index that was damaged, the last one for a cache that cannot be written
     for file in (kept, kept, None):
@@ -230,7 +232,7 @@ def look_up(history: History, summarize: Summarize, wanted: Wanted, quantity: st
 
 def index_file(history: History) -> Path:
     """Return the file in which the index of a history is kept."""
-    return cache_folder() / f"history-{hashlib.sha256(history.address.encode()).hexdigest()[:16]}.sqlite"
+    return cache_folder() / f"history-{hashlib.sha256(os.fsencode(history.address)).hexdigest()[:16]}.sqlite"
 
 
 def _refresh(index: Index, history: History, summarize: Summarize, say: Say) -> None:

@@ -155,7 +155,9 @@ def source_digest(method: type[Attention]) -> str:
         if each in found or not each.is_file():
             continue
         found.add(each)
-        for dots, module, names in _RELATIVE.findall(each.read_text()) if each.suffix == ".py" else ():
+        for dots, module, names in (
+            _RELATIVE.findall(each.read_text(encoding="utf-8", errors="replace")) if each.suffix == ".py" else ()
+        ):
             target = each.parents[: len(dots)][-1].joinpath(*filter(None, module.split(".")))
             # what is imported is a file, or the files of a folder
             waiting += [target.with_suffix(".py"), *(target / f"{name.strip()}.py" for name in names.split(","))]

@@ -239,9 +239,12 @@ def test_of_what_should_be_much_less_is_worse_and_what_is_missing_or_nothing_has
     assert is_regression(found)
     (missing,) = compare([Pair(old, old)], Terms(KNOWN["loss"], KNOWN["loss"], paired=True))
     assert (missing.verdict, missing.reason) == (Verdict.ABSENT, "no held-out loss was recorded")
-    nothing = CellSummary(writer.cell(), OK, scores={"output_error": {0: 0.0}})
-    (none,) = compare([Pair(nothing, nothing)], Terms(KNOWN["output_error"], KNOWN["output_error"], paired=True))
-    assert none.reason == "output error is 0 or less on a side, and has no ratio"
+    nothing, some = (CellSummary(writer.cell(), OK, scores={"output_error": {0: error}}) for error in (0.0, 0.1))
+    terms = Terms(KNOWN["output_error"], KNOWN["output_error"], paired=True)
+    as_before, now = compare([Pair(nothing, nothing), Pair(nothing, some)], terms)
+    assert (as_before.verdict, as_before.reason) == (Verdict.SAME, "output error is 0 on both sides")
+    assert (now.verdict, now.reason) == (Verdict.UNCLEAR, "output error is 0 or less on a side, and has no ratio")
+    assert (exit_of([as_before]), exit_of([as_before, now])) == (Exit.FINE, Exit.UNCLEAR)
 
 
 def judged(*news: float | str | None) -> list[Comparison]:

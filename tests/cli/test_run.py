@@ -34,7 +34,7 @@ report: {tables: [summary], plots: [time, memory]}
 BRIEF = SMALL.replace("256", "96").replace('"faulty:Slow", ', "").replace("[time, memory]", "[]")
 ONE = BRIEF.replace("[65, 96]", "65").replace(', "faulty:Raises"', "")
 OWN = SMALL.replace("plain:Plain", "mine:Mine") + "source: größer × µ\n"
-MINE = "from plain import Plain\n\n\nclass Mine(Plain):\n    pass\n"
+MINE = "from plain import Plain\n\n\nclass Mine(Plain):\n    pass  # O(N²)\n"
 PLAINEST = {
     **{"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
     **{"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "40"},
@@ -113,7 +113,7 @@ def test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other(attnbenc
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Isolation]:
     """A server that knows the fixture attentions, and the attention of one's own."""
     folder = tmp_path_factory.mktemp("own")
-    (folder / "mine.py").write_text(MINE)
+    (folder / "mine.py").write_text(MINE, encoding="utf-8")
     with Isolation(folder=folder, packages=PLUGINS) as isolation:
         yield isolation
 

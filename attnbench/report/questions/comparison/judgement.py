@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from attnbench.analyze.compare import ORDER, Comparison, Pair, Terms, compare, same_cells, worst_first
+from attnbench.analyze.compare import EXACT, ORDER, Comparison, Pair, Terms, compare, same_cells, worst_first
 from attnbench.analyze.main_counter import steady_counter
 from attnbench.analyze.quantities import TIME, Quantity, Unit, quantities
 from attnbench.analyze.speedup import strongest_exact
@@ -82,14 +82,14 @@ class Judgement:
                     "is in no interval. `attnbench compare --live` measures them in turns."
                 )
         else:
-            mebibyte = " and 1 MiB" if quantity.unit is Unit.BYTES else ""
+            mebibyte = " and 1 MiB of a call" if quantity.unit is Unit.BYTES and quantity.name not in EXACT else ""
             lines = [
                 f"{about} It is read once a cell: a change counts beyond the margin of {reach}{mebibyte}, without statistics."
             ]
         if (counter := terms.counter) is not None:
             lines.append(
                 f"Memory: {counter.name} ({one_line(counter.source)}) per sample; a change counts beyond the margin "
-                "and 1 MiB, without statistics: this counter is the same in every process."
+                "and 1 MiB of a call, without statistics: this counter is the same in every process."
             )
         elif timed:
             lines.append("Memory was not compared: no counter was read that is the same in every process.")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from tabulate import tabulate
 
 from attnbench.analyze.change_points import FEWEST, LEVEL, STAY
-from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Center, Quantity, Unit
+from attnbench.analyze.compare import EXACT
+from attnbench.analyze.quantities import MEMORY, TIME, Center, Quantity, Unit
 from attnbench.analyze.statistics import Estimate
 from attnbench.analyze.trend import Trend, Trends, Turn
 from attnbench.analyze.verdict import Verdict
@@ -147,7 +148,7 @@ def notes(trends: Trends) -> list[str]:
     each, quantity, entries = trends.trends, trends.quantity, trends.entries
     what = {TIME: "Time per sample of the batch", MEMORY: "Memory per sample, by the counter that each series was last read by"}
     named = what.get(quantity.name, f"{quantity.title[0].upper()}{quantity.title[1:]}")
-    floor = "; less than 1 MiB counts as that" if quantity.unit is Unit.BYTES and quantity.name != STATE_BYTES else ""
+    floor = "; less than 1 MiB of a call counts as that" if quantity.unit is Unit.BYTES and quantity.name not in EXACT else ""
     how = "mean" if quantity.center is Center.SUMS else "median"
     lines = [
         f"{named}{floor}; a run counts once, by the {how} of its replicates.",
