@@ -97,7 +97,6 @@ def test_pages_show_commands() -> None:
 
 WRITTEN = re.compile(r"[Ww]rite `([\w./]+)`")
 """The name of a file, where the text says that the next block is to be written into it."""
-NAMED = re.compile(r"[A-Z]+=")
 SET_UP = re.compile(r"^(python3 -m venv .*|\. \.venv/bin/activate)$\n?", re.MULTILINE)
 """What CI's own set-up has done already."""
 ATTENTION = """name: attention
@@ -127,6 +126,6 @@ def test_a_newcomer_gets_through_a_tutorial(page: Path, tmp_path: Path) -> None:
             codes = {0, 3} if "attnbench gate" in content else {0}
             assert done.returncode in codes, f"{script}\n{done.stdout}{done.stderr}"
             # a newcomer types all blocks into one shell, which knows what was named before
-            named = "".join(f"{line}\n" for line in script.splitlines() if NAMED.match(line))
+            named = "".join(f"{line}\n" for line in script.splitlines() if re.match(r"[A-Z]+=", line))
             ran += 1
     assert ran

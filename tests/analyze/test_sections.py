@@ -126,9 +126,6 @@ def flat(value: float) -> dict[int, Sequence[float]]:
     return rising(*[value] * 4)
 
 
-BREAKS_OFF = {**rising(0.5, 0.5, 0, 0.5), 2048: NOISY}
-
-
 @pytest.mark.parametrize(
     ("times", "named", "want", "bracket"),
     [
@@ -137,7 +134,7 @@ BREAKS_OFF = {**rising(0.5, 0.5, 0, 0.5), 2048: NOISY}
         ({A: rising(1, 2, 4, 8), X: flat(2), Y: flat(3)}, (Y,), (X, Y, LENGTHS), None),
         ({X: flat(3), Y: flat(2)}, (), (Y, X, LENGTHS), None),
         # a lead ends before a length at which it cannot be told; it may lead there too, so that is no crossing
-        ({A: flat(1), X: BREAKS_OFF}, (), (X, A, LENGTHS[3:]), None),
+        ({A: flat(1), X: {**rising(0.5, 0.5, 0, 0.5), 2048: NOISY}}, (), (X, A, LENGTHS[3:]), None),
     ],
 )
 def test_whom_the_best_leads_and_where(

@@ -208,11 +208,13 @@ def test_replicates_are_paired_only_where_the_terms_say_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "want"),
-    [(100, 120, "SLOWER"), (120, 100, "FASTER"), (100, 104, "SAME"), (1, 1.5, "SAME"), (8, 9.1, "SLOWER")],
+    ("old", "new", "B", "want"),
+    [*((100, 120, B, "SLOWER") for B in (1, 64)), (120, 100, 1, "FASTER"), (100, 104, 1, "SAME"), (1, 1.5, 64, "SAME")],
 )
-def test_memory_is_read_once_and_judged_by_the_margin_and_a_megabyte(old: float, new: float, want: str) -> None:
-    cell, counter = writer.cell(), MainCounter("host_rss_peak", "profiler")
+def test_memory_is_read_once_and_judged_by_the_margin_and_a_megabyte_of_a_call(
+    old: float, new: float, B: int, want: str
+) -> None:
+    cell, counter = writer.cell(B=B), MainCounter("host_rss_peak", "profiler")
 
     def weighed(mebibytes: float, source: str = "profiler") -> CellSummary:
         read = Counter(bytes=int(mebibytes * 2**20), source=source)

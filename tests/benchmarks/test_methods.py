@@ -17,7 +17,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "lsh.reformer": {"rounds": 1},
 }
 CPU: dict[str, Any] = {"H": 2, "causal": True, "device": "cpu"}
-ON_A_GPU = ["softmax.sdpa", "linear.chunked", "linear.triton", "linear.cuda", "sparse.strided_triton"]
 GPU: dict[str, Any] = {"dtype": "bfloat16", "causal": True, "device": "cuda"}
 
 
@@ -34,7 +33,7 @@ def test_one_more_token(attention_benchmark: AttentionBenchmark, method: str) ->
 
 @pytest.mark.cuda
 @pytest.mark.parametrize(("workload", "N"), [("forward", 1024), ("forward", 4096), ("forward_backward", 2048)])
-@pytest.mark.parametrize("method", ON_A_GPU)
+@pytest.mark.parametrize("method", ["softmax.sdpa", "linear.chunked", "linear.triton", "linear.cuda", "sparse.strided_triton"])
 def test_a_method_on_a_gpu(attention_benchmark: AttentionBenchmark, method: str, workload: str, N: int) -> None:
     attention_benchmark(method, N=N, workload=workload, **GPU)
 

@@ -115,8 +115,7 @@ def test_every_swapped_method_is_causal_and_writes_the_same_with_its_state_in_pa
             anew = written(model, some, attention_mask=mask, use_cache=False, num_beams=beams)
             assert torch.equal(written(model, some, attention_mask=mask, num_beams=beams), anew), (method, beams)
             # the second row has only padding at first
-            by_parts = written(model, some, attention_mask=mask, num_beams=beams, prefill_chunk_size=7)
-            assert torch.equal(by_parts, anew), (method, beams)
+            assert torch.equal(written(model, some, attention_mask=mask, num_beams=beams, prefill_chunk_size=7), anew), method
 
 
 def test_an_encoder_takes_methods_without_a_causal_form_and_padding_behind_its_rows(hf: Any) -> None:

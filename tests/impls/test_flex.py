@@ -235,7 +235,6 @@ LONG: dict[str, Any] = {"N": 1000, "D": 64, "causal": True}
     [
         ("softmax.flex", {}, {**FULL, "N": 200, "causal": True, "kv_heads": 2}),
         ("softmax.flex", {}, {**FULL, "N": 63, "M": 8, "dtype": "bfloat16"}),
-        # 8 keys more than a multiple of 16
         *(("softmax.flex", {}, {"N": N, "D": D, "causal": True}) for N, D in ((24, 8), (40, 16), (136, 8))),
         ("softmax.flex", {}, {**FULL, "N": 300, "causal": True, "padding": 0.7}),
         ("softmax.flex", {}, {**FULL, "N": 300, "padding": 0.7, "dtype": "float16"}),

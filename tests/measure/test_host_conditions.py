@@ -14,7 +14,6 @@ from attnbench.measure.host_conditions import HostCounters, facts, flags
 Kernel = Callable[[str, str], None]
 QUIET = [1.0, 1.01, 0.99, 1.0]
 ALL = ("noisy", "loaded", "stolen", "throttled")
-CORES = "cpu 13 0 0 7 0 0 0 3\ncpu0 1 0 0 2 0 0 0 1\ncpu1 2 0 0 4 0 0 0 2\ncpu2 10 0 0 1 0 0 0 0\nintr 1\n"
 
 
 def test_the_environment_tells_what_numbers_depend_on_and_the_same_when_it_is_gathered_twice() -> None:
@@ -73,7 +72,7 @@ def test_gathering_never_imports_torch() -> None:
     ("stat", "total", "steal", "busy"),
     [
         # not that of the core that this process may not use
-        (CORES, 12, 3, 3),
+        ("cpu 13 0 0 7 0 0 0 3\ncpu0 1 0 0 2 0 0 0 1\ncpu1 2 0 0 4 0 0 0 2\ncpu2 10 0 0 1 0 0 0 0\nintr 1\n", 12, 3, 3),
         # of the first eight columns
         ("cpu  100 2 30 4000 50 6 7 80 9 9\ncpu0 100 2 30 4000 50 6 7 80 9 9\nintr 12345\n", 4275, 80, 145),
         ("cpu  100 2 30 4000\n", 4132, 0, 132),

@@ -196,7 +196,6 @@ CELLS = [cell(N, B=B, chunk=chunk) for N in (64, 256) for B, chunk in ((1, 4), (
 OUTCOMES = st.sampled_from([warm(3), warm(5), Measured(), *map(failed, Status)])
 PHASES = [phase for phase in Pass if phase is not Pass.FIT]
 JOBS = st.sampled_from(CELLS), OUTCOMES, st.sampled_from(PHASES), st.integers(0, 2), st.integers(0, 2)
-RECORDS = st.lists(st.builds(record, *JOBS), max_size=12)
 # a number of rows is tried once
 TRIALS = st.lists(
     st.builds(record, of=st.sampled_from(CELLS), outcome=OUTCOMES, phase=st.just(Pass.FIT), B=st.integers(1, 8)),
@@ -215,7 +214,7 @@ def decisions(ledger: Ledger) -> list[object]:
 
 
 @settings(deadline=None)
-@given(st.data(), RECORDS, TRIALS)
+@given(st.data(), st.lists(st.builds(record, *JOBS), max_size=12), TRIALS)
 def test_neither_order_nor_repetition_matters(data: st.DataObject, records: list[Record], trials: list[Record]) -> None:
     records = [*records, *trials]
     shuffled = data.draw(st.permutations([*records, *records]))

@@ -22,10 +22,9 @@ from attnbench.schema.suite import Suite
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 SCALAR = st.booleans() | st.integers() | FINITE | TEXT
-DIMENSION = st.integers(1, 2**20)
 PROBLEM = st.builds(
     lambda heads, groups, **fields: Problem(H=heads * groups, kv_heads=heads, **fields),
-    **dict.fromkeys(("heads", "groups", "B", "N", "D", "M"), DIMENSION),
+    **dict.fromkeys(("heads", "groups", "B", "N", "D", "M"), st.integers(1, 2**20)),
     **{"dtype": st.sampled_from(DType), "causal": st.booleans()},
 )
 CELL = st.builds(Cell, method=TEXT, problem=PROBLEM, params=st.dictionaries(TEXT, SCALAR, max_size=3), device=TEXT)

@@ -106,7 +106,6 @@ def test_a_prompt_costs_what_is_attended_at_a_time_and_who_keeps_no_state_attend
 
 LARGEST, GRAPH = {"batch": Batch.LARGEST}, {"clock": ClockMode.GRAPH}
 HELD = "9 sequences of 4 heads and 256 tokens, keys 64 wide and values 64, which does not fit B=2, H=2, N=64, D=8, M=8"
-UNFIT = f"suites/recorded/bytes.safetensors: holds {HELD}; set D to 64, M to 64"
 PIXELS, SPEECH = Training(task=Task.PIXELS), {"training": Training(task=Task.SPEECH)}
 
 
@@ -114,7 +113,7 @@ PIXELS, SPEECH = Training(task=Task.PIXELS), {"training": Training(task=Task.SPE
     ("workload", "changes", "shape", "words"),
     [
         ("forward", {"clock": ClockMode.COLD, "device": "cpu"}, {}, "a CPU has no 'cold' clock; use wall"),
-        ("forward", {"inputs": Inputs.RECORDED}, {}, UNFIT),
+        ("forward", {"inputs": Inputs.RECORDED}, {}, f"suites/recorded/bytes.safetensors: holds {HELD}; set D to 64, M to 64"),
         ("backward", GRAPH, {}, "no CUDA graph can capture the gradients of a forward outside of it; use another clock"),
         ("fidelity", {}, {"padding": 0.5}, "fidelity is measured without padding"),
         ("fidelity", LARGEST, {}, "fidelity needs a batch that is stated"),

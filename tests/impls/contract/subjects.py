@@ -151,9 +151,8 @@ def named(keep: Callable[[Method], object]) -> list[Any]:
 
 def of_every_length() -> list[Any]:
     """Variants and lengths as parameters of a test, as far as they go together: one token, and beside the end of a part."""
-    slow = dict.fromkeys((2, 63), (pytest.mark.slow,))
     return [
-        pytest.param(variant, N, id=f"{variant} N={N}", marks=(*marks_of(variant.kind), *slow.get(N, ())))
+        pytest.param(variant, N, id=f"{variant} N={N}", marks=(*marks_of(variant.kind), *[pytest.mark.slow] * (N in {2, 63})))
         for variant in VARIANTS
         for N in (1, 2, 63, 64, 65, 130)
         if any(variant.problems(N))

@@ -21,7 +21,6 @@ tuned: dict[str, Any] = {
 tiles: Any = import_module("attnbench_impls.partial.tiles")
 plan: Any = import_module("attnbench_impls.vq.triton.plan")
 walks: Any = import_module("attnbench_impls.sparse.triton.walks")
-SHAPES = st.builds(Shape, st.integers(1, 100), st.just(4), st.booleans())
 FORWARD, BOTH = Workload.FORWARD, Workload.FORWARD_BACKWARD
 KINDS = {"linear": ("bf16", "tf32", "ieee"), "sparse": ("half", "tf32", "ieee"), "vq": ("half", "tf32", "ieee")}
 
@@ -107,7 +106,7 @@ class TestQuantisedKeys:
         assert (few.codes.own, few.codes.other, few.keys.own) == (16, 16, 16)
 
 
-@given(PATTERNS, SHAPES)
+@given(PATTERNS, st.builds(Shape, st.integers(1, 100), st.just(4), st.booleans()))
 @settings(max_examples=100, deadline=None)
 def test_every_band_is_walked_once_and_the_first_walks_write_every_token(pattern: Any, shape: Any) -> None:
     parts = pattern.parts(shape)

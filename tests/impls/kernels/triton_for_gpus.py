@@ -24,7 +24,6 @@ Launch = tuple[str, Any, dict[str, Any]]
 ROWS = {"q", "k", "v", "o", "g", "x", "y", "dq", "dk", "dv", "dx", "k_hat", "codebook", "parts"}
 TABLES = {"rows": "*i32", "bands": "*i32", "sharing": "*i32", "codes": "*i64"}
 NUMBERS = {"denominators", "coefficients", "states", "sums", "logsumexp", "deltas", "means", "counts", "shares", "half_norms"}
-ELEMENTS = {"float32": "*fp32", "bfloat16": "*bf16", "float16": "*fp16"}
 STACK = re.compile(r"STACK:(\d+)")
 
 
@@ -94,7 +93,7 @@ def built(kernel: Any, constants: dict[str, Any], dtype: str, capability: int) -
 
 def type_of(name: str, dtype: str) -> str:
     if name in ROWS:
-        return ELEMENTS[dtype]
+        return {"float32": "*fp32", "bfloat16": "*bf16", "float16": "*fp16"}[dtype]
     return "*fp32" if name in NUMBERS else "fp32" if name in {"eps", "scale", "factor"} else TABLES.get(name, "i32")
 
 

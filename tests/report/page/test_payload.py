@@ -126,14 +126,13 @@ def test_a_marker_has_the_corners_of_its_shape(marker: str, count: int) -> None:
 # which cells of several runs are shown in one view: those that are alike in all but the method and N
 
 
-LAWS = (Law("softmax.sdpa", 3e-3, 1.95), Law("linear.chunked", 2e-3, 1.0))
 BOTH = (Batch.FIXED, Batch.LARGEST)
 
 
 def shaped(**fields: Any) -> Findings:
     """Return findings of a small run; what is named replaces a field."""
     known: dict[str, Any] = {"lengths": (512, 1024), "causal": (True,), "workloads": (Workload.FORWARD,), "replicates": 1}
-    return found(Synthetic(LAWS, **known | fields))
+    return found(Synthetic((Law("softmax.sdpa", 3e-3, 1.95), Law("linear.chunked", 2e-3, 1.0)), **known | fields))
 
 
 def trained(updates: int) -> dict[str, Any]:
