@@ -79,7 +79,10 @@ class Isolation:
         self.close()
 
     def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
-        """Return the answer and the seconds that the process lived; the answer is Failed for whatever goes wrong."""
+        """Return the answer and the seconds that the process lived; the answer is Failed for whatever goes wrong.
+
+        Raises AttnbenchError where an answer finds no room on the disk, which is nobody's failure.
+        """
         with scratch() as folder:
             question, out = folder / "errand.json", folder / "answer.json"
             question.write_text(errand.model_dump_json(), encoding="utf-8")
@@ -94,6 +97,7 @@ class Isolation:
             try:
                 answer = ANSWER.validate_json(out.read_bytes())
             except OSError:
+                _insist_on_room(folder)
                 answer = post_mortem(ending, timeout)
             except ValueError as error:
                 answer = Failed(status=Status.ERROR, reason=f"its answer cannot be read: {in_words(error)[:400]}")
@@ -253,6 +257,16 @@ def held_against(answer: Measured, marks: Sequence[float]) -> Measured | Failed:
     else:
         return answer
     return Failed(status=Status.UNFAIR, reason=reason, samples=answer.samples, facts=answer.facts)
+
+
+def _insist_on_room(folder: Path) -> None:
+    """Raise AttnbenchError where nothing more can be written to a folder: the next answers would be lost too."""
+    try:
+        (folder / "room").write_bytes(bytes(2**16))
+    except OSError as error:
+        raise AttnbenchError(
+            f"{folder.parent}: an answer cannot be written: {error.strerror}; make room, or set TMPDIR"
+        ) from error
 
 
 def post_mortem(ending: Ending, timeout: float) -> Failed:
