@@ -16,6 +16,9 @@ from attnbench.analyze.verdict import MARGIN, Verdict
 from attnbench.schema.cell import Batch
 from attnbench.schema.history import Entry, Floats, Integers, Track
 
+SMALLEST_SHARE = 0.001
+"""Shares of what is right below this count as this: that nothing is right any more is a change, and 0 has no ratio."""
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -157,6 +160,8 @@ def look(entries: Sequence[Entry], tracks: Sequence[Track], quantity: Quantity, 
         # changes of little memory are page sizes and pools; of the largest batch that fits it is never little
         sizes = ((track, math.inf if track.cell.batch is Batch.LARGEST else track.cell.problem.B) for track in tracks)
         tracks = [replace(track, values=np.maximum(track.values, SMALLEST_BYTES / B)) for track, B in sizes]
+    if quantity.bounds == (0.0, 1.0):
+        tracks = [replace(track, values=np.maximum(track.values, SMALLEST_SHARE)) for track in tracks]
     used = []
     for track in tracks:
         known = track.values > 0

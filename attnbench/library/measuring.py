@@ -11,6 +11,7 @@ from attnbench.library.runs import Run, other_than_run
 from attnbench.places import ray
 from attnbench.places.in_lanes import carry_out_in_lanes
 from attnbench.places.station import Station
+from attnbench.schema.cell import Cell
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo, joined
@@ -93,6 +94,9 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
             scene.say(f"{len(parts)} lanes share caches, memory bandwidth and clocks: their times are those of a busy machine")
         with scene.writing(folder, "its cell is measured again") as records:
             if resume is not None:
+                if share is not None:
+                    # another process may have begun it meanwhile
+                    refuse_other_shares(folder.path, share, scouted.cells)
                 known = folder.info() if folder.begun else present
                 # a part may have been begun on another node
                 each = scene.lanes(going_on(known, present) if folder.part is None else joined(present, [known]))
@@ -132,6 +136,18 @@ def refuse_others(suite: SuiteLike | None, only: Only, how: Measuring) -> None:
         raise UsageError(f"a run goes on as it was begun; leave out {', '.join(found)}, or start a new one")
 
 
+def refuse_other_shares(path: Path, shard: Shard, cells: Sequence[Cell]) -> None:
+    """Refuse a share of a run of which the whole was begun, or other shares. Raises ArgumentError."""
+    folder = RunFolder(path)
+    if next(folder.own_records(), None) is not None:
+        raise ArgumentError("shard", shard, f"{path} has records of the whole run, and goes on without a shard")
+    shares = {part.part: part.own() for part in folder.parts()}
+    same = shares.pop(shard.number, None)
+    taken = {cell.key for share in shares.values() for cell in share.cells} & {cell.key for cell in cells}
+    if taken or (same is not None and same.shard != str(shard)):
+        raise ArgumentError("shard", shard, f"{path} was shared out otherwise; go on with its own shares, or without a shard")
+
+
 def _statuses(retry: str | Sequence[str]) -> set[Status]:
     """Return what is tried again: what a method or a package that is missing rules out stays as it is. Raises ArgumentError."""
     known = {status.value for status in Status} - {Status.UNSUPPORTED, Status.MISSING, Status.INTERRUPTED}
@@ -165,15 +181,7 @@ def _go_on(asked: SuiteLike | None, path: Path, shard: Shard | None, scene: Scen
     scouted = scene.scout(suite, lambda _: cells, roof=shard is not None or not info.environment_digest)
     present = scene.describe(scouted).model_copy(update={"id": info.id, "shard": str(shard or info.shard)})
     if shard is not None:
-        if next(folder.own_records(), None) is not None:
-            raise ArgumentError("shard", shard, f"{path} has records of the whole run, and goes on without a shard")
-        shares = {part.part: part.own() for part in folder.parts()}
-        same = shares.pop(shard.number, None)
-        taken = {cell.key for share in shares.values() for cell in share.cells} & {cell.key for cell in cells}
-        if taken or (same is not None and same.shard != str(shard)):
-            raise ArgumentError(
-                "shard", shard, f"{path} was shared out otherwise; go on with its own shares, or without a shard"
-            )
+        refuse_other_shares(folder.path, shard, cells)
         folder = RunFolder(path, shard.number)
         info = folder.own() if folder.begun else present
     elif not info.environment_digest:

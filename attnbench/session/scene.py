@@ -171,11 +171,13 @@ class Scene:
         Raises LockedError, StoreError.
         """
         with ExitStack() as held:
-            took_over = held.enter_context(locked(folder.lock))
-            parts = folder.parts()
-            for part in parts:
+            if folder.part is not None:
+                # other parts may be written meanwhile, and the whole may not
+                held.enter_context(locked(RunFolder(folder.path).lock, shared=True))
+            for part in folder.parts():
                 held.enter_context(locked(part.lock))
-            records = [*(record for part in parts for record in part.read()), *folder.repair()]
+            took_over = held.enter_context(locked(folder.lock))
+            records = [*(record for part in folder.parts() for record in part.read()), *folder.repair()]
             if took_over:
                 self.say(f"took over the lock of {took_over}, which is gone")
             for line in folder.set_aside:

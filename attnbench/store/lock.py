@@ -19,10 +19,11 @@ class LockedError(UsageError):
 
 
 @contextmanager
-def locked(file: Path) -> Iterator[str | None]:
+def locked(file: Path, *, shared: bool = False) -> Iterator[str | None]:
     """Hold the lock of the folder in which `file` lies; the kernel frees the lock of a process that dies.
 
-    Gives the name of the process whose stale lock was found, if any. Raises LockedError.
+    A `shared` lock keeps out only who wants it for itself. Gives the name of the process whose stale lock was found, if any.
+    Raises LockedError.
     """
     try:
         handle = os.fdopen(open_to_write(file, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", encoding="utf-8")
@@ -30,11 +31,14 @@ def locked(file: Path) -> Iterator[str | None]:
         raise LockedError(f"{file.parent} cannot be locked ({error.strerror})") from None
     with handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LockedError(f"{file.parent} is being written by {_holder(handle) or 'another process'}") from None
         except OSError as error:
             raise LockedError(f"{file.parent} cannot be locked ({error.strerror}); use a local folder") from None
+        if shared:
+            yield None
+            return
         # read once the lock is ours: before that, the last holder may still be emptying the file
         took_over = _holder(handle)
         handle.truncate(0)

@@ -152,10 +152,10 @@ def test_numbers_of_another_counter_or_without_a_ratio_are_left_out_and_counted(
         # whether more is better decides what a change is
         ("loss", 0.5, 0.8, [Verdict.SLOWER]),
         ("accuracy", 0.5, 0.8, [Verdict.FASTER]),
+        ("accuracy", 0.9, 0.0, [Verdict.SLOWER]),
         ("flops", 0.5, 0.8, [Verdict.FASTER]),
         # a few pages of memory are none, and of a state that is counted by shape they are
-        ("memory", 1e3, 900e3, []),
-        ("torch_profiler_peak", 1e3, 900e3, []),
+        *((name, 1e3, 900e3, []) for name in ("memory", "torch_profiler_peak")),
         ("state", 1e3, 900e3, [Verdict.SLOWER]),
     ],
 )

@@ -16,6 +16,7 @@ from attnbench.schema.errand import Pass, Surroundings
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
 from attnbench.session import scout
+from attnbench.store.lock import LockedError, locked
 from attnbench.store.run_folder import RunFolder
 from attnbench.worker.portion import Portion
 from tests.cli.conftest import Find, Run, Start, Write, committed, fine, wait_for_records
@@ -112,9 +113,14 @@ def test_parts_of_one_folder_are_measured_by_processes_of_their_own(
     for words in (("--shard", "1/2"), ()):
         done = run("run", "--resume", begun, *words)
         assert (done.returncode, f"is being written by process {killed.pid}" in done.stderr) == (2, True)
+    # who has listed no part yet is kept out too, and parts by who writes the whole
+    with pytest.raises(LockedError), locked(begun / "run.lock"):
+        pass
     killed.kill()
     killed.communicate()
     assert no_orphans()
+    with locked(begun / "run.lock"):
+        assert "is being written by process" in run("run", "--resume", begun, "--shard", "2/2").stderr
     for shard in ("2/2", "1/2"):
         fine(attnbench("run", "--resume", str(begun), "--shard", shard))
     assert {"records.1.jsonl", "records.2.jsonl", "run.1.json", "run.2.json"} <= {file.name for file in begun.iterdir()}
