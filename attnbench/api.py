@@ -113,6 +113,8 @@ class Attention(nn.Module, ABC):
     """True where samples of a batch do not influence each other, nor do heads that share no key."""
     packs: ClassVar[bool] = False
     """True where documents of any length may lie one after the other in one row, none of which sees another."""
+    weighs: ClassVar[bool] = True
+    """True where the output sums the rows of v, the third input, by one weight for each query and key: weights to look at."""
     rows_choose: ClassVar[bool] = False
     """True where `rows`, given no choices, makes those of its queries itself: `choose` makes all, which may take N²."""
     causal_only: ClassVar[bool] = False

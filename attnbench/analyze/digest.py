@@ -14,7 +14,7 @@ from attnbench.schema.record import Record
 
 METRICS = {
     Pass.TIME: ("time",),
-    Pass.FIDELITY: (outcome.MASS_RECALL, outcome.OUTPUT_ERROR),
+    Pass.FIDELITY: (outcome.OUTPUT_ERROR,),
     Pass.NUMERICS: (outcome.ROUNDING,),
     Pass.TRAIN: ("time", outcome.LOSS),
     Pass.QUALITY: (outcome.PERPLEXITY,),

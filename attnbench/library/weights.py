@@ -68,6 +68,8 @@ def show(
     known = parameters(loaded)
     if strange := [each for each in params if not takes(known, each)]:
         raise ArgumentError("param", strange[0], no_parameter(strange[0], known))
+    if not loaded.weighs:
+        raise UsageError(f"{called} cannot be shown: its output sums no values by one weight for each query and key")
     refused: dict[str, str] = {}
     for is_causal in (True, False) if causal is None else (causal,):
         problem = Problem(H=heads, N=N, D=width, dtype=DType.FLOAT32, causal=is_causal)

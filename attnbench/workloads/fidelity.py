@@ -34,8 +34,9 @@ def measure_fidelity(job: Job) -> Outcome:
     choices = method.choose(*inputs)
     o, exact = method(*inputs, **keywords_of(choices)), method.exact(*inputs)
     found = {OUTPUT_ERROR: output_error(o, exact), COSINE: cosine(o, exact)}
-    weights, exact = executed_weights(method, inputs, choices), exact_weights(method, inputs)
-    found |= {MASS_RECALL: mass_recall(weights, exact), TOP_OVERLAP: top_overlap(weights, exact)}
+    if method.weighs:
+        weights, exact = executed_weights(method, inputs, choices), exact_weights(method, inputs)
+        found |= {MASS_RECALL: mass_recall(weights, exact), TOP_OVERLAP: top_overlap(weights, exact)}
     # the first sentence of the docstring of `exact` says what the method approximates
     approximated = (type(method).exact.__doc__ or "").strip().partition("\n")[0].partition(":")[0].rstrip(".")
     if bad := [name for name, value in found.items() if not math.isfinite(value)]:

@@ -1,6 +1,6 @@
 """Attention weights: the weight of each key for each query, found by calling a method with one-hot values.
 
-B batch, H heads, K heads of k and v, N tokens. This works for every attention that is linear in v.
+B batch, H heads, K heads of k and v, N tokens. This works for every attention that `weighs`.
 """
 
 from collections.abc import Callable

@@ -29,6 +29,7 @@ class AdaptivePooling(nn.Module):
 
     def __init__(self, N: int, levels: tuple[int, ...]) -> None:
         super().__init__()
+        self.N = N
         (starts, ends), (tiles, size), met = _bins(N, levels), _tiles(N), _met(N, levels)
         # [T, R]: the bins that a tile meets come first; the remaining entries are other bins, whose sums are 0
         chosen = met.int().argsort(stable=True, dim=0, descending=True)[: _most(met)].mT
@@ -42,7 +43,9 @@ class AdaptivePooling(nn.Module):
         self.scale = _scale(size)
 
     def forward(self, x_BNC: Tensor) -> Tensor:
-        """Pool [B, N, C] -> [B, S, C]."""
+        """Pool [B, N, C] -> [B, S, C]. Raises ValueError for another N than it was built for."""
+        if x_BNC.shape[1] != self.N:
+            raise ValueError(f"{x_BNC.shape[1]} tokens: the bins are those of {self.N}")
         tiles, _, size = self.within.shape
         missing = tiles * size - x_BNC.shape[1]
         whole = F.pad(x_BNC, (0, 0, 0, missing)) if missing else x_BNC

@@ -23,6 +23,9 @@ class ConvolutionLinformer(ProjectedKeys):
     Initialised as uniform(-1/√L, 1/√L), like torch's depthwise convolution. Raises ValueError on a bad k.
     """
 
+    # each channel has weights of its own
+    weighs = False
+
     def __init__(self, problem: Problem, k: int = 256) -> None:
         super().__init__(problem)
         L = Options(k).block(problem.N)

@@ -154,7 +154,7 @@ def kept(recall: float, error: float = 0.5) -> Measured:
     [
         (kept(0.6), OK, ""),
         (Failed(status=Status.TIMEOUT, reason="no answer"), "timeout", "no answer"),
-        (Measured(), "error", "the record holds no samples of mass_recall"),
+        (Measured(), "error", "the record holds no samples of output_error"),
         (kept(0.5, math.inf), "error", "a sample of output_error is not a finite number"),
     ],
 )

@@ -86,6 +86,7 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("check plain:Plain --dtype half", "--dtype half: 'half' is not known; write one of 'float64', 'float32'"),
         # show
         ("show linear.full --causal", "linear.full cannot be shown: it has no causal form: every query sees every key;"),
+        ("show vq.gau", "vq.gau cannot be shown: its output sums no values by one weight for each query and key"),
         ("show lsh.reformer_pytorch --N 16", "cannot be shown: N=16 must be a multiple of 2 * bucket_size = 128"),
         ("show linear.chunked --param chnk=3", "--param chnk: the method has no such parameter; did you mean 'chunk'?"),
         ("show softmax.naive --N 513", "--N 513: more than a picture can show; at most 512"),

@@ -113,7 +113,6 @@ def test_parts_of_one_folder_are_measured_by_processes_of_their_own(
     for words in (("--shard", "1/2"), ()):
         done = run("run", "--resume", begun, *words)
         assert (done.returncode, f"is being written by process {killed.pid}" in done.stderr) == (2, True)
-    # who has listed no part yet is kept out too, and parts by who writes the whole
     with pytest.raises(LockedError), locked(begun / "run.lock"):
         pass
     killed.kill()

@@ -64,6 +64,7 @@ class CompressedCache:
         """Start with a prompt [b, 1, n, D]. Raises ValueError where it does not fit."""
         b, _, n, D = c.shape
         refuse_beyond(n, capacity)
+        window = min(window, capacity)
         recent = c.new_zeros(b, window, D)
         for t in range(max(0, n - window), n):
             recent[:, t % window] = c[:, 0, t]

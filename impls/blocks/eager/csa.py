@@ -45,6 +45,12 @@ class CompressedSparse(HeavilyCompressed):
         return cost(problem, workload, made.reach, made.k)
 
     @classmethod
+    def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:
+        """Count the tokens of the window or of all entries kept; a shorter sequence leaves nothing to choose."""
+        made = cls(problem, **params)  # type: ignore[arg-type]
+        return max(made.reach.window, made.reach.block * made.k)
+
+    @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:
         """Name q, the tokens, what is compressed with its gates, and the same of the scorer, with its weights."""
         (heads, width), D = index_heads(problem), problem.D

@@ -42,7 +42,7 @@ def tiles(B: int, H: int, N: int, reach: Reach, kept: int | None, device: torch.
     most, start = _SCORES if torch.device(device).type == "cpu" else 64 * _SCORES, 0
     while start < N:
         entries = (start + _QUERIES) // reach.block if kept is None else kept
-        rows = max(1, min(_QUERIES, N - start, most // (B * H * (reach.window + _QUERIES + entries))))
+        rows = max(1, min(_QUERIES, N - start, most // (B * H * (min(reach.window, N) + _QUERIES + entries))))
         stop = start + rows
         yield Tile(start, stop, max(0, start - reach.window + 1), stop // reach.block)
         start = stop

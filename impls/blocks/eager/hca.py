@@ -35,6 +35,7 @@ class HeavilyCompressed(Attention):
     because = "a block is seen by those after it"
     grouped = False
     one_width = True
+    weighs = False
     overlaps: ClassVar[bool] = False
 
     def __init__(self, problem: Problem, block: int = 128, window: int = 128) -> None:

@@ -42,6 +42,13 @@ class AdaptiveSpan(Attention):
         """Count FLOPs and bytes with the initial spans. Raises TypeError or ValueError on bad parameters."""
         return cost(problem, workload, **params)  # type: ignore[arg-type]
 
+    @classmethod
+    def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:
+        """Count the tokens that the longest head reaches at first, its ramp included."""
+        method = cls(problem, **params)  # type: ignore[arg-type]
+        longest: float = max(method.z.tolist())
+        return math.ceil(longest + method.form.ramp)
+
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
         k, v = of_each_head(q, k, v)

@@ -31,6 +31,8 @@ class DeltaProduct(DeltaFamily):
     """
 
     paper = "arXiv:2502.10297"
+    # further writes have values of their own
+    weighs = False
     writes: ClassVar[int] = 2
     decays: ClassVar[int] = 0
     """The decays of a token."""

@@ -28,6 +28,8 @@ class GatedDeltaNet2(DeltaFamily):
 
     paper = "arXiv:2605.22791"
     work = GATED_DELTA_2
+    # each width of a value is written by a gate of its own
+    weighs = False
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:

@@ -48,6 +48,7 @@ class TttLinear(Attention):
     causal_only = True
     because = "its model is trained from token to token"
     one_width = True
+    weighs = False
 
     def __init__(self, problem: Problem, mini_batch: int = 16) -> None:
         super().__init__(problem)

@@ -15,6 +15,7 @@ class GatedSoftmax(SdpaSoftmax):
 
     paper = "arXiv:2505.06708"
     is_softmax = False
+    weighs = False
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:

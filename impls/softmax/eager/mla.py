@@ -29,6 +29,7 @@ class LatentSoftmax(Attention):
     decodes = appends = True
     packs = True
     grouped = False
+    weighs = False
     widths = (2, 2**16)
 
     def __init__(self, problem: Problem) -> None:

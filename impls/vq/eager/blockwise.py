@@ -34,7 +34,7 @@ class BlockwiseVQ(VQFamily):
         call, positions = Call(blocks, kv_heads, options.reduction, options.gradient_through_table), None
         if self.position is not None:
             asks = by_state(self.position.to_position(q), kv_heads)
-            positions = Positions(asks, self.position.rows(blocks.L).unflatten(0, (kv_heads, -1)))
+            positions = Positions(asks, self.position.rows(blocks.L).to(asks.dtype).unflatten(0, (kv_heads, -1)))
             q = self.position.to_content(q)
         k_hat, v, codes = (x.flatten(0, 1) for x in (k_hat, v, codes))
         out = block_attention(call, Tensors(by_state(q, kv_heads), k_hat, v, codes, codebook, positions))

@@ -19,6 +19,8 @@ class GatedVQ(BlockwiseVQ):
     head, H = 1, of wide values; here any H. Projections are not part of it.
     """
 
+    weighs = False
+
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count FLOPs and bytes, those of the gate too. Raises TypeError or ValueError on bad parameters."""

@@ -13,8 +13,9 @@ from torch import Tensor
 from attnbench import registry
 from attnbench.api import Problem
 from attnbench.workloads.setting import unique
+from attnbench.workloads.weights import executed_weights
 from tests.impls.contract.calls import Call, no_worse, same, turned
-from tests.impls.contract.subjects import NAMES, SHAPES, Variant, declared, each, named, of_every_length
+from tests.impls.contract.subjects import NAMES, SHAPES, VARIANTS, Variant, declared, each, named, of_every_length
 
 
 def of_each_head(x: Tensor, like: Tensor, heads: int) -> Tensor:
@@ -35,6 +36,19 @@ def test_values_and_gradients_are_those_of_the_definition(variant: Variant, N: i
             same(want[:1], [F.scaled_dot_product_attention(q, k, v, is_causal=problem.causal, enable_gqa=True)], 1e-10)
         if call.choices is not None and call.chooses_alike:
             same(call.results(choices=None), want, call.off_by)
+
+
+@pytest.mark.parametrize("variant", {variant.name: each(among=[variant])[0] for variant in reversed(VARIANTS)}.values())
+@torch.no_grad()
+def test_the_output_sums_values_by_weights_that_one_hot_values_show_or_a_method_says_otherwise(variant: Variant) -> None:
+    call = Call(variant, variant.some(33))
+    if call.method.weighs:
+        found, v = executed_weights(call.method, call.inputs, call.choices), call.inputs[2]
+        same(
+            [found @ v.repeat_interleave(call.problem.H // v.shape[1], 1)],
+            [call.method(*call.inputs, **call.given)],
+            call.off_by,
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
