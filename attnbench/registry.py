@@ -146,9 +146,13 @@ def _module_in(file: Path) -> ModuleType:
         if not file.is_file() or spec is None or spec.loader is None:
             raise UnknownMethodError(f"there is no file {file}")
         sys.path.append(str(file.resolve().parent))
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        sys.modules[own] = module
+        # a dataclass looks its own module up while that is imported
+        sys.modules[own] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(sys.modules[own])
+        except BaseException:
+            del sys.modules[own]
+            raise
     return sys.modules[own]
 
 

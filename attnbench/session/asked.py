@@ -234,7 +234,7 @@ def no_parameter(name: str, known: tuple[str, ...]) -> str:
 
 
 def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:
-    """Keep only the methods of a suite that are named, by label, name or address; those that it lacks are added.
+    """Keep only the methods of a suite that are named, by label, name or address; those that it or a device lacks are added.
 
     Raises ArgumentError for a name that is neither in the suite nor installed, and no address.
     """
@@ -246,16 +246,19 @@ def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:
             has = f"the suite has: {', '.join(sorted(own))}"
             raise ArgumentError(argument, name, f"no such method; {did_you_mean(name, known, 3)}{has}")
 
-    def named(methods: Iterable[Method]) -> tuple[Method, ...]:
-        return tuple(method for method in methods if method.name in names)
+    def named(methods: Iterable[Method], more: Iterable[Method] = ()) -> tuple[Method, ...]:
+        """Keep those that are wanted, and of more those that are missing then."""
+        found = tuple(method for method in methods if method.name in names)
+        there = {method.name for method in found}
+        return found + tuple(method for method in more if method.name not in there)
 
     added = tuple(Method(name=name) for name in names if name not in own)
     kept = named(suite.methods) + added or tuple(Method(name=name) for name in names)
     changes = {
         "methods": kept,
-        # of a device's own methods those that are wanted; where none is, those of the suite
+        # what the suite has for another device alone stays there
         "on": {
-            device: override.model_copy(update={"methods": named(override.methods) or kept}) if override.methods else override
+            device: override.model_copy(update={"methods": named(override.methods, kept)}) if override.methods else override
             for device, override in suite.on.items()
         },
         "report": suite.report.of_methods(names),

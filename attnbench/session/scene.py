@@ -177,10 +177,11 @@ class Scene:
             for part in folder.parts():
                 held.enter_context(locked(part.lock))
             took_over = held.enter_context(locked(folder.lock))
-            records = [*(record for part in folder.parts() for record in part.read()), *folder.repair()]
+            each = [*folder.parts(), folder]
+            records = [record for one in each for record in one.repair()]
             if took_over:
                 self.say(f"took over the lock of {took_over}, which is gone")
-            for line in folder.set_aside:
+            for line in (line for one in each for line in one.set_aside):
                 self.say(f"a record was set aside and {lost}: {line}")
             yield records
 

@@ -59,6 +59,8 @@ def test_a_device_with_methods_of_its_own_keeps_those_that_are_wanted_or_takes_t
     found = narrowed(suite(on=on), ("softmax.sdpa", "linear.cuda"), "of")
     assert [m.name for m in found.resolved("cpu").methods] == ["softmax.sdpa"]
     assert [m.name for m in found.resolved("cuda").methods] == ["linear.cuda", "softmax.sdpa"]
+    found = narrowed(suite(on=on), ("softmax.sdpa", "linear.full", "softmax.naive"), "of")
+    assert [m.name for m in found.resolved("cpu").methods] == ["softmax.naive", "softmax.sdpa", "linear.full"]
 
 
 def test_the_narrowed_suite_can_be_stored_though_its_baseline_and_a_label_went() -> None:
