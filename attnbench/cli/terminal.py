@@ -67,7 +67,7 @@ def _print_the_rest() -> None:
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT or SIGTERM came; `exit_code` is the shell's convention, 128 + signal."""
+    """SIGINT, SIGTERM or SIGHUP came; `exit_code` is the shell's convention, 128 + signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -139,10 +139,12 @@ class Terminal(Reporter):
 
 @contextmanager
 def at_work(*, yes: bool = False) -> Iterator[Terminal]:
-    """Leave with 130 or 143 on the first SIGINT or SIGTERM, once all that there is is saved; on the second one at once."""
+    """Leave with 128 + signal on the first SIGINT, SIGTERM or SIGHUP, once all there is is saved; on the second one at once."""
+    # under nohup SIGHUP is ignored, and stays so
+    heard = [each for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
 
     def first(number: int, _frame: FrameType | None) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):
+        for each in heard:
             signal.signal(each, second)
         raise Interrupted(number)
 
@@ -150,11 +152,13 @@ def at_work(*, yes: bool = False) -> Iterator[Terminal]:
         # the server sees its socket close and kills what it started; the last record is whole or cut, never lost
         os._exit(128 + number)
 
-    before = {each: signal.signal(each, first) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {each: signal.signal(each, first) for each in heard}
     try:
         yield Terminal(yes=yes)
     except Interrupted as interruption:
-        print(f"\ninterrupted ({interruption})", file=sys.stderr)
+        # a terminal that was closed takes no words
+        with suppress(OSError):
+            print(f"\ninterrupted ({interruption})", file=sys.stderr)
         sys.exit(interruption.exit_code)
     finally:
         for each, handler in before.items():

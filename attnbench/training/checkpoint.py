@@ -6,7 +6,8 @@ They are safetensors files, which hold tensors and words but no code. They are w
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import astuple
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from torch import Tensor
 from attnbench.schema.errand import Job
 from attnbench.store.files import write_durably
 from attnbench.store.run_folder import checkpoint_of
-from attnbench.training.loop import Curve, Keep, Progress
+from attnbench.training.loop import Curve, Progress
 from attnbench.version import __version__
 
 _FORMAT = "1"
@@ -50,17 +51,42 @@ def _trainer() -> str:
     return f"{__version__} {digest.hexdigest()[:12]}"
 
 
-def keeper(job: Job, every: float = _EVERY, now: Callable[[], float] = time.monotonic) -> Keep:
-    """Return what saves a training every half minute, and at its end, if there is a folder."""
-    last = now()
+@dataclass
+class Keeper:
+    """Saves a training every so many seconds, if there is a folder; a full disk costs the checkpoint, never the training."""
 
-    def keep(progress: Progress) -> None:
-        nonlocal last
-        if job.folder is not None and (progress.finished or now() - last >= every):
-            save(progress, job)
-            last = now()
+    job: Job
+    every: float = _EVERY
+    now: Callable[[], float] = time.monotonic
+    not_kept: str = field(default="", init=False)
+    """Why the newest state could not be saved; empty where it was."""
 
-    return keep
+    def __post_init__(self) -> None:
+        self._last = self.now()
+
+    def now_and_then(self, progress: Progress) -> None:
+        """Save the training if the last time is long enough ago; not at its end, when it is first to be judged."""
+        if self.now() - self._last >= self.every and not progress.finished:
+            self.keep(progress)
+            self._last = self.now()
+
+    def keep(self, progress: Progress) -> None:
+        """Save the training now, or note why it cannot be."""
+        if self.job.folder is None:
+            return
+        try:
+            save(progress, self.job)
+        except OSError as error:
+            # the words of the system alone: a record names no place on this machine
+            self.not_kept = error.strerror or type(error).__name__
+        else:
+            self.not_kept = ""
+
+    def forget(self) -> None:
+        """Remove what was saved, for to go on from it would be to hide what was wrong with the training."""
+        if self.job.folder is not None:
+            with suppress(OSError):
+                checkpoint_of(Path(self.job.folder), self.job.cell, self.job.replicate).unlink()
 
 
 def save(progress: Progress, job: Job) -> Path:

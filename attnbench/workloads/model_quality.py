@@ -7,10 +7,13 @@ import copy
 import hashlib
 import json
 import math
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -86,9 +89,10 @@ def _judged(model: Any, own: Any, sequences: Tensor) -> tuple[float, float]:  # 
 def _own_model(cell: Cell, about: Model, text: "Text", seed: int) -> Any:  # noqa: ANN401 - a model of transformers
     """Return the model with its own attention: of the weights that are given, or trained here on the text.
 
-    What was trained is kept in the user's cache, for every method of a suite begins with the same model.
+    What was trained is kept in the user's cache where that can be written, for every method of a suite begins with the same
+    model.
     """
-    from attnbench.hf.linearizing import train_on_text
+    from attnbench.hf import linearizing
     from attnbench.hf.text import drawn
 
     if about.weights:
@@ -100,14 +104,19 @@ def _own_model(cell: Cell, about: Model, text: "Text", seed: int) -> Any:  # noq
     if not about.learnt:
         return model
     versions = {name: registry.installed_version(name) for name in ("torch", "transformers")}
+    trainer = hashlib.sha256(Path(linearizing.__file__).read_bytes()).hexdigest()
     said = [model.config.to_json_string(), text.name, about.learnt, seed, N, B, str(model.dtype), cell.device_kind, versions]
-    file = cache_folder() / "models" / f"{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:24]}.safetensors"
-    if file.is_file():
-        model.load_state_dict(load(file.read_bytes()), strict=False)
-        return model
-    train_on_text(model, drawn(text.learnt, N, B, seed), about.learnt, _RATE)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    name = f"{hashlib.sha256(json.dumps([*said, trainer, _RATE]).encode()).hexdigest()[:24]}.safetensors"
     # of weights that are tied one stands for both
-    kept = {name: x.detach().cpu().contiguous() for name, x in model.named_parameters()}
-    write_durably(file, save(kept))
+    weights = dict(model.named_parameters())
+    with suppress(OSError, SafetensorError):
+        kept = load((cache_folder() / "models" / name).read_bytes())
+        if kept.keys() == weights.keys():
+            model.load_state_dict(kept, strict=False)
+            return model
+    linearizing.train_on_text(model, drawn(text.learnt, N, B, seed), about.learnt, _RATE)
+    with suppress(OSError):
+        folder = cache_folder() / "models"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_durably(folder / name, save({each: x.detach().cpu().contiguous() for each, x in weights.items()}))
     return model

@@ -1,17 +1,18 @@
 """The training pass: a model around the method learns a task, with the time, the loss and the images that it draws."""
 
 import math
+from dataclasses import replace
 
 import torch
 
 from attnbench.measure.loop import MIN_SAMPLES
-from attnbench.measure.process_state import ProcessState, children, still_at_work
+from attnbench.measure.process_state import ProcessState, busy_cores, children, still_at_work
 from attnbench.schema import outcome
 from attnbench.schema.errand import Job
 from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import Failed, Measured, Series, Status
 from attnbench.schema.training import LANGUAGE
-from attnbench.training.checkpoint import keeper, resume
+from attnbench.training.checkpoint import Keeper, resume
 from attnbench.training.generation import draw_images
 from attnbench.training.loop import Progress, train
 from attnbench.training.tasks import task_of
@@ -35,10 +36,22 @@ def measure_training(job: Job) -> Measured | Failed:
         return Progress.begin(build_model(cell, task.alphabet, job.seed), job.seed, task.name)
 
     progress, ignored = resume(begin, job)
-    resumed_from, judged = progress.updates, task.held_out(plan.held_out)
+    resumed_from, judged, keeper = progress.updates, task.held_out(plan.held_out), Keeper(job)
+    repeated = cell.device_kind == "cpu"
+    within, changed = replace(before, deterministic=before.deterministic or repeated), ""
+
+    def look(progress: Progress) -> None:
+        nonlocal changed
+        # compared after every update, so that a change that is undone in time is seen too
+        changed = changed or within.changed(ProcessState.read())
+        if not changed:
+            keeper.now_and_then(progress)
+
+    busy = busy_cores()
     with watched(cell.device) as conditions:
-        train(progress, task.batch, judged, job.limits.seconds, keeper(job))
-    changed = before.changed(ProcessState.read())
+        train(progress, task.batch, judged, job.limits.seconds, look)
+    too_much = busy(before.threads) if cell.device_kind == "cpu" else ""
+    changed = changed or before.changed(ProcessState.read()) or too_much
     images: dict[str, Series] = {}
     not_drawn = ""
     if plan.drawings and task.rows is not None and task.columns is not None:
@@ -58,7 +71,7 @@ def measure_training(job: Job) -> Measured | Failed:
         **({"chance_accuracy": guessed} if task.alphabet.channels is None else {"chance_error_rate": 1 - guessed}),
         "data": task.name,
         "threads": torch.get_num_threads(),
-        "deterministic": cell.device_kind == "cpu",
+        "deterministic": repeated,
         **({} if levels is None else {"image_rows": task.rows, "image_columns": task.columns, "levels": levels}),
         "held_out": len(judged.tokens),
         "resumed_from": resumed_from,
@@ -73,7 +86,11 @@ def measure_training(job: Job) -> Measured | Failed:
         tokens = task.batch(cell.problem.B, torch.Generator().manual_seed(job.seed)).tokens.to(cell.device)
         facts |= prove_training(progress.model, tokens, sum(progress.seconds))
     except WrongError as error:
+        keeper.forget()
         return Failed(status=error.status, reason=str(error), samples=_series(progress), facts=facts)
+    keeper.keep(progress)
+    if keeper.not_kept:
+        facts |= {"checkpoint_not_kept": keeper.not_kept}
     few = ("few_samples",) if progress.updates < MIN_SAMPLES else ()
     late = ("resumed",) if resumed_from else ()
     flags = (*few, *late, *conditions.flags(progress.seconds))

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,16 @@ def test_what_is_trained_is_kept_and_every_method_begins_with_the_same_model(of_
     assert scores(of_bytes, "softmax.transformers_sdpa") == first
     assert kept.stat().st_mtime_ns == written
     assert scores(of_bytes, "softmax.transformers_sdpa", seed=2) != first
+
+
+@pytest.mark.parametrize("spoil", [lambda kept: kept.write_bytes(b"nothing"), lambda kept: (kept.unlink(), kept.mkdir())])
+def test_where_what_was_kept_is_damaged_or_cannot_be_written_the_model_is_trained_anew(
+    of_bytes: str, spoil: Callable[[Path], object]
+) -> None:
+    first = scores(of_bytes, "softmax.transformers_sdpa")
+    (kept,) = (Path(of_bytes) / "cache" / "attnbench" / "models").iterdir()
+    spoil(kept)
+    assert scores(of_bytes, "softmax.transformers_sdpa") == first
 
 
 def test_learning_after_a_swap_brings_the_model_nearer_to_what_it_said(of_bytes: str) -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Job, Pass
 from attnbench.store.run_folder import checkpoint_of
-from attnbench.training.checkpoint import keeper, read, resume, save, weights
+from attnbench.training.checkpoint import Keeper, read, resume, save, weights
 from attnbench.training.loop import Progress, train
 from attnbench.training.recorder import RecordingError, record, record_file
 from attnbench.training.tasks import task_of
@@ -45,12 +45,12 @@ def run(job: Job, cut_after: int | None = None) -> tuple[Progress, str | None]:
     progress, ignored = resume(lambda: begin(job), job)
 
     def keep(progress: Progress) -> None:
-        keeper(job)(progress)
         if progress.updates == cut_after:
             save(progress, job)
             raise CutOffError
 
     train(progress, following, HELD_OUT, 1e9, keep)
+    Keeper(job).keep(progress)
     return progress, ignored
 
 
@@ -157,21 +157,26 @@ def test_a_file_that_lacks_a_tensor_leaves_nothing_half_restored(tmp_path: Path,
     assert same(progress, begin(job))
 
 
-def test_it_is_saved_every_half_minute_and_at_the_end(tmp_path: Path) -> None:
+def test_it_is_saved_every_half_minute_but_not_at_the_end_before_it_was_judged(tmp_path: Path) -> None:
     clock = iter(range(0, 10_000, 8))
     job = job_of(small_cell(), tmp_path)
-    save_at_times, file, saved = keeper(job, now=lambda: float(next(clock))), checkpoint_of(tmp_path, job.cell, 0), []
+    keeper, file, saved = Keeper(job, now=lambda: float(next(clock))), checkpoint_of(tmp_path, job.cell, 0), []
 
     def keep(progress: Progress) -> None:
         file.unlink(missing_ok=True)
-        save_at_times(progress)
+        keeper.now_and_then(progress)
         if file.exists():
             saved.append(progress.updates)
 
     train(begin(job), following, HELD_OUT, 1e9, keep)
-    assert saved[0] == 4
-    assert saved[-1] == 12
-    assert len(saved) < 6
+    assert saved == [4, 8]
+
+
+def test_a_checkpoint_that_cannot_be_written_costs_the_training_nothing_and_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a file").touch()
+    keeper = Keeper(job_of(small_cell(), tmp_path / "a file"))
+    train(begin(keeper.job), following, HELD_OUT, 1e9, keeper.keep)
+    assert keeper.not_kept == "File exists"
 
 
 @pytest.mark.slow
@@ -181,15 +186,15 @@ def test_a_process_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
         from pathlib import Path
         sys.path[:0] = [{str(Path(__file__).parents[2])!r}]
         import torch
-        from attnbench.training.checkpoint import keeper
+        from attnbench.training.checkpoint import Keeper
         from attnbench.training.loop import train
         from tests.training.conftest import following, small_cell
         from tests.training.test_checkpoint import HELD_OUT, begin, job_of
         torch.set_num_threads(1)
         job = job_of(small_cell("lsh.reformer"), Path(sys.argv[1]))
-        save_always = keeper(job, every=0)
+        keeper = Keeper(job)
         def keep(progress):
-            save_always(progress)
+            keeper.keep(progress)
             print(progress.updates, flush=True)
             time.sleep(0.2 if progress.updates > 4 else 0)
         train(begin(job), following, HELD_OUT, 1e9, keep)

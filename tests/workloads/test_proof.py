@@ -1,5 +1,6 @@
 """The proof of a time: what is kept of timed calls, what is compared, and what a method may not do to its inputs."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -219,6 +220,28 @@ def test_an_attention_that_is_wrong_within_a_model_is_incorrect(name: str, workl
     assert failed.samples["time"].values
     right = measured(measure(Job(cell=cell_of(name, workload, **shape), limits=Limits(seconds=100))))
     assert int(right.facts["rows_compared"] or 0) > 0
+
+
+def test_a_training_in_which_a_setting_was_changed_for_a_while_is_unfair_on_each_try(tmp_path: Path) -> None:
+    base: Any = load("softmax.sdpa")
+    calls = 0
+
+    class Rounds(base):  # type: ignore[misc]
+        def forward(self, *inputs: Tensor, **keywords: Any) -> Tensor:
+            nonlocal calls
+            calls += 1  # two judge, the third is of the first update
+            torch.set_float32_matmul_precision("medium" if calls == 3 else "highest")
+            o: Tensor = super().forward(*inputs, **keywords)
+            return o
+
+    for _ in range(2):
+        calls = 0
+        with named(Rounds) as called:
+            cell = cell_of(called, Workload.TRAIN, training=Training.model_validate(PLAN | {"layers": 1}))
+            failed = measure_training(Job(cell=cell, limits=Limits(seconds=100), folder=str(tmp_path)))
+        assert isinstance(failed, Failed)
+        assert (failed.status, failed.reason) == (Status.UNFAIR, "it changed matmul precision from highest to medium")
+        assert not list(tmp_path.iterdir())
 
 
 def test_gradients_within_a_model_may_be_as_far_off_as_their_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
