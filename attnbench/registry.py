@@ -184,7 +184,8 @@ def address_of(method: type) -> str:
         raise UnknownMethodError(f"{name} is not an attention: subclass attnbench.api.Attention")
     if "." in name or (module == "__main__" and file is None):
         raise UnknownMethodError(f"{name} was written in a session or within a function; put it into a file of its own")
-    return f"{file if module == '__main__' else module}:{name}"
+    is_file = module == "__main__" or (file is not None and module == _name_of(Path(file)))
+    return f"{file if is_file else module}:{name}"
 
 
 def build(name: "str | type[Attention]", problem: "Problem", **params: "Scalar") -> "Attention":

@@ -280,20 +280,16 @@ class Suite(Noun):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        """Refuse a suite without lengths or a model that it needs, and one whose report names methods that it does not have."""
+        """Refuse a suite without lengths, or without a model that it needs on one kind of device."""
         if not self.axes.N:
             raise ValueError("axes.N is missing; write N: 2^9..2^16, or a list of lengths")
-        every: tuple[Suite | Override, ...] = (self, *self.on.values())
-        works = {workload for each in every for workload in each.workloads or ()}
-        if any(workload.has_task for workload in works) and not any(each.training for each in every):
-            raise ValueError("training is missing; the workloads train and generate need a model: training: {task: copy}")
-        if any(workload.has_whole_model for workload in works) and not any(each.model for each in every):
-            raise ValueError("model is missing; workloads of whole models need one: model: {config: llama-10m}")
-        known = ", ".join(sorted(self.names))
-        if strange := [name for name in self.report.baselines if name not in self.names]:
-            raise ValueError(f"report.baselines: {strange[0]!r} is not a method of this suite, which has {known}")
-        if strange := [label for label in self.report.labels if label.partition("(")[0] not in self.names]:
-            raise ValueError(f"report.labels: {strange[0]!r} is none of the suite's methods: {known}")
+        for kind in ("cpu", "cuda"):
+            here = self.on.get(kind, Override())
+            works = here.workloads or self.workloads
+            if any(workload.has_task for workload in works) and not (here.training or self.training):
+                raise ValueError(f"training is missing for {kind}; train and generate need a model: training: {{task: copy}}")
+            if any(workload.has_whole_model for workload in works) and not (here.model or self.model):
+                raise ValueError(f"model is missing for {kind}; whole models need one: model: {{config: llama-10m}}")
         return self
 
     @property

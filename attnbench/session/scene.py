@@ -1,6 +1,7 @@
 """The scene that all measuring shares: a warm worker, the lane of the device, the run folder, and who is told."""
 
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -82,6 +83,9 @@ class Scene:
     def __init__(
         self, how: How, source: Checkout | None = None, lane: Lane | None = None, stations: Sequence[Station] = ()
     ) -> None:
+        """Raise UsageError in a worker, which imports a script for the class in it and would wait for the run that asks."""
+        if getattr(sys.modules["__main__"].__spec__, "name", "").startswith("attnbench.worker"):
+            raise UsageError("it measures as it is imported; put that under `if __name__ == '__main__':`")
         self.how, self.say, self.source = how, how.reporter.say, source
         lanes = [Lane(how.wait, self.say, how.command, portion.name) for portion in how.portions]
         self.lane = lanes[0] = lane or lanes[0]

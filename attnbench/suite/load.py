@@ -96,15 +96,18 @@ def _parsed(name: str) -> _Source:
 
 
 def _unknown_methods(loaded: Loaded) -> Iterator[str]:
-    """Report methods that `published` names and that the suite has on no device."""
-    names = loaded.suite.names
-    for i, each in enumerate(loaded.suite.published):
+    """Report methods that `report` and `published` name and that the suite has on no device."""
+    suite = loaded.suite
+    named: dict[yaml_tree.Path, str] = {("report", "baselines", i): name for i, name in enumerate(suite.report.baselines)}
+    named |= {("report", "labels", label): label.partition("(")[0] for label in suite.report.labels}
+    for i, each in enumerate(suite.published):
         for part in ("of", "over", "less") if each.ours else ():
-            side = getattr(each.ours, part)
-            if side is not None and side.method not in names:
-                hint, known = did_you_mean(side.method, names), ", ".join(sorted(names))
-                message = f"{side.method!r} is not a method of this suite; {hint}it has {known}"
-                yield loaded.error(("published", i, "ours", part, "method"), message)
+            if (side := getattr(each.ours, part)) is not None:
+                named["published", i, "ours", part, "method"] = side.method
+    for path, name in named.items():
+        if name not in suite.names:
+            hint, known = did_you_mean(name, suite.names), ", ".join(sorted(suite.names))
+            yield loaded.error(path, f"{name!r} is not a method of this suite; {hint}it has {known}")
 
 
 def shipped() -> dict[str, Path]:

@@ -178,7 +178,7 @@ def test_methods_lengths_and_workloads_are_a_suite_without_a_file() -> None:
     assert (found.axes.N, found.axes.causal) == ((512, 1024, 2048), (True,))
     assert found.workloads == (Workload.FORWARD, Workload.DECODE)
     assert asked_for(methods="linear.full", causal=False).axes.causal == (False,)
-    with pytest.raises(UsageError, match="training is missing; the workloads train and generate need a model"):
+    with pytest.raises(UsageError, match="training is missing for cpu; train and generate need a model"):
         asked_for("quick", workloads=["train"])
 
 
