@@ -23,7 +23,7 @@ def locked(file: Path, *, shared: bool = False) -> Iterator[str | None]:
     """Hold the lock of the folder in which `file` lies; the kernel frees the lock of a process that dies.
 
     A `shared` lock keeps out only who wants it for itself. Gives the name of the process whose stale lock was found, if any.
-    Raises LockedError.
+    Raises LockedError, and OSError where the disk is full.
     """
     try:
         handle = os.fdopen(open_to_write(file, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", encoding="utf-8")
@@ -42,8 +42,11 @@ def locked(file: Path, *, shared: bool = False) -> Iterator[str | None]:
         # read once the lock is ours: before that, the last holder may still be emptying the file
         took_over = _holder(handle)
         handle.truncate(0)
-        handle.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}))
-        handle.flush()
+        own = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}
+        try:
+            os.write(handle.fileno(), json.dumps(own).encode())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(file)) from None
         try:
             yield took_over
         finally:

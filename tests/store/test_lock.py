@@ -81,6 +81,13 @@ def test_a_file_system_without_locks_is_refused_in_words(lock: Path, monkeypatch
         locked(lock).__enter__()
 
 
+def test_a_disk_that_takes_not_even_the_lock_is_told_with_the_file(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "write", refusing(errno.ENOSPC))
+    with pytest.raises(OSError, match="No space left on device") as error:
+        locked(lock).__enter__()
+    assert error.value.filename == str(lock)
+
+
 def test_a_folder_that_is_read_only_is_refused_in_words(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LockedError, match=r"cannot be locked \(No such file or directory\)"):
         locked(lock.parent / "none" / lock.name).__enter__()
