@@ -15,7 +15,10 @@ from attnbench.hf.refusals import CannotError
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a batch whose tokens are those from `start` up to `stop`; `at` is None where that is every row."""
+    """Rows of a batch whose tokens are those from `start` up to `stop`; `at` is None where that is every row.
+
+    Layers of a model may lie on other devices than the mask from which the rows are known.
+    """
 
     at: Tensor | None
     start: int
@@ -23,7 +26,7 @@ class Rows:
 
     def of(self, x: Tensor, start: int, stop: int) -> Tensor:
         """Select tokens of these rows: [B, heads, S, ·] -> [b, heads, stop - start, ·]."""
-        return (x if self.at is None else x[self.at])[:, :, start:stop]
+        return (x if self.at is None else x[self.at.to(x.device)])[:, :, start:stop]
 
     def of_each(self, inputs: tuple[Tensor, ...], start: int, stop: int) -> tuple[Tensor, ...]:
         """Select tokens of these rows in each input."""
@@ -34,7 +37,7 @@ class Rows:
         if self.at is None:
             into[:, :, start:stop] = o
         else:
-            into[self.at, :, start:stop] = o
+            into[self.at.to(into.device), :, start:stop] = o
 
 
 def rows_alike(seen: Tensor | None, S: int, *, causal: bool) -> list[Rows]:

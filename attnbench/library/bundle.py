@@ -183,7 +183,9 @@ def _pip(*arguments: str) -> None:
     command = [sys.executable, "-m", "pip", *arguments]
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False, env=environment)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False, env=environment
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"pip {arguments[0]}: {error}") from None
     if done.returncode:

@@ -87,7 +87,7 @@ def ended(job: str, number: int) -> str:
 
 def _run(*command: str) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
     except FileNotFoundError:
         raise SlurmError(f"{command[0]} is not here: submit from a machine that has Slurm's commands") from None
     except (OSError, subprocess.TimeoutExpired) as error:
