@@ -23,6 +23,9 @@ def linear_attention(
     dtype, group = v.dtype, q.shape[1] // k.shape[1]
     if isinstance(phi, Exponential):
         q, k, v = (x.to(phi.arithmetic(dtype)) for x in (q, k, v))
+    if key_mask is not None:
+        # φ of what a hidden key holds may be infinite, and stay so times 0
+        k = k.masked_fill(~key_mask[:, None, :, None], 0)
     k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
     similarity_BHNN = phi.similarity(q, k, _visible(k, causal, key_mask))
     o: Tensor = similarity_BHNN @ v / (similarity_BHNN.sum(-1, keepdim=True) + eps)
@@ -33,6 +36,7 @@ def linear_rows(  # noqa: PLR0913 - keywords only
     at: Tensor, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, eps: float, phi: FeatureMap, key_mask: Tensor | None = None
 ) -> Tensor:
     """Compute the same for the queries at tokens `at` of one head: int64 [n], [N, D], [N, D], [N, M], bool [N] -> [n, M]."""
+    k = k if key_mask is None else k.masked_fill(~key_mask.unsqueeze(1), 0)
     similarity = phi.similarity_rows(q[at], k, seen_by(at, len(k), causal=causal, key_mask=key_mask))
     return similarity @ v / (similarity.sum(-1, keepdim=True) + eps)
 

@@ -21,11 +21,11 @@ def later(x: Tensor, N: int, S: int) -> Tensor:
 
 
 def unseen(key_mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Build an addend that hides keys: [B, 1, S], so low that a weight beside any visible key is exactly 0.
+    """Build an addend that hides keys whose scores are 0: [B, 1, S], so low that a weight beside any visible key is exactly 0.
 
     It is finite, so that the row of a query that sees nothing stays finite; `sees_nothing` tells which outputs to clear.
     """
-    low = torch.zeros_like(key_mask, dtype=dtype).masked_fill_(~key_mask, torch.finfo(dtype).min / 2)
+    low = torch.zeros_like(key_mask, dtype=dtype).masked_fill_(~key_mask, torch.finfo(dtype).min)
     return low.unsqueeze(1)
 
 

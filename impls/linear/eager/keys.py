@@ -49,8 +49,8 @@ def keys_so_far(terms: Terms, segment: Segment, k: Tensor, before: Scale) -> tup
     """Compute φ(k) [B, T, C], each token at the scale of the keys up to itself, and these scales [B, T, G]."""
     phi = terms.phi
     if not isinstance(phi, Exponential) or before is None:
-        return phi.value(_part(phi, segment, k)), None
-    logs = _logs(phi, segment, k, terms.mask)
+        return phi.value(_seen(terms, segment, k)), None
+    logs = _logs(terms, phi, segment, k)
     scale = phi.join(before, phi.running(logs))
     return (logs - scale).exp_(), scale
 
@@ -59,8 +59,8 @@ def keys_together(terms: Terms, segment: Segment, k: Tensor, before: Scale) -> t
     """Compute φ(k) [B, T, C], all at the scale [B, 1, G] after the segment, and that scale; 0 for hidden keys."""
     phi = terms.phi
     if not isinstance(phi, Exponential) or before is None:
-        return visible(terms, segment, phi.value(_part(phi, segment, k))), None
-    logs = _logs(phi, segment, k, terms.mask)
+        return visible(terms, segment, phi.value(_seen(terms, segment, k))), None
+    logs = _logs(terms, phi, segment, k)
     scale = phi.join(before, phi.total(logs))
     return visible(terms, segment, (logs - scale).exp_()), scale
 
@@ -69,8 +69,8 @@ def keys_at(terms: Terms, segment: Segment, k: Tensor, scale: Scale) -> Tensor:
     """Compute φ(k) [B, T, C] at a known scale; 0 for hidden keys."""
     phi = terms.phi
     if not isinstance(phi, Exponential) or scale is None:
-        return visible(terms, segment, phi.value(_part(phi, segment, k)))
-    return visible(terms, segment, (_logs(phi, segment, k, terms.mask) - scale).exp_())
+        return visible(terms, segment, phi.value(_seen(terms, segment, k)))
+    return visible(terms, segment, (_logs(terms, phi, segment, k) - scale).exp_())
 
 
 def through_keys(phi: FeatureMap, segment: Segment, k: Tensor, features: Tensor, dfeatures: Tensor, dk: Tensor) -> None:
@@ -139,7 +139,13 @@ def _part(phi: FeatureMap, segment: Segment, x: Tensor) -> Tensor:
     return segment.of(x).to(phi.arithmetic(x.dtype))
 
 
-def _logs(phi: Exponential, segment: Segment, k: Tensor, mask: Tensor | None) -> Tensor:
+def _seen(terms: Terms, segment: Segment, k: Tensor) -> Tensor:
+    """Select the keys of a segment, with 0 for hidden ones: φ of what they hold may be infinite, and stay so times 0."""
+    part = _part(terms.phi, segment, k)
+    return part if terms.mask is None else part.masked_fill(~segment.of(terms.mask), 0)
+
+
+def _logs(terms: Terms, phi: Exponential, segment: Segment, k: Tensor) -> Tensor:
     """Compute E(k), which for hidden keys is the lowest finite number; it may be k itself."""
     logs = phi.logs(_part(phi, segment, k))
-    return logs if mask is None else logs.masked_fill(~segment.of(mask), nothing(logs.dtype))
+    return logs if terms.mask is None else logs.masked_fill(~segment.of(terms.mask), nothing(logs.dtype))

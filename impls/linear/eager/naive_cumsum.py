@@ -38,6 +38,9 @@ class NaiveCumsumLinear(LinearFamily):
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M]."""
         kind = self.phi.sums(q.dtype)
         visible = None if key_mask is None else key_mask[:, None, :, None]
+        if visible is not None:
+            # φ of what a hidden key holds may be infinite, and stay so times 0
+            k = k.masked_fill(~visible, 0)
         fq, fk = features(self.phi, q.to(kind), k.to(kind), visible)
         fk = fk if visible is None else fk * visible
         kv_BKNCM = torch.einsum("bknc,bknm->bkncm", fk, v.to(kind)).cumsum(2)

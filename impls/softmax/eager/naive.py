@@ -38,6 +38,9 @@ class NaiveSoftmax(CachedSoftmax):
         """Attend by two products and a softmax."""
         B, H, N, D = q.shape
         R = H // k.shape[1]
+        if key_mask is not None:
+            # what is added to their scores hides keys only from 0: a score may be larger than any finite number is low
+            k = k.masked_fill(~key_mask[:, None, :, None], 0)
         # heads of q that share a head of k become more rows of one product: a view, nothing is repeated
         scores = self._scores(q.reshape(-1, R * N, D), k.flatten(0, 1), N, causal, key_mask)
         # without autograd the scores are not needed again, so the softmax may overwrite them, row by row

@@ -66,6 +66,8 @@ class MaskedSparse(SparseAttention):
         mask, grouped = self._mask(q), q.shape[1] != k.shape[1]
         if key_mask is not None:
             mask = mask.within(key_mask)
+            # a query that sees nothing is shown all keys, whose scores may be too large for the kernel's backward
+            k = k.masked_fill(~key_mask[:, None, :, None], 0)
         seen = mask.seen if key_mask is not None else mask.seen.unsqueeze(0)
         o = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=self.scale, enable_gqa=grouped)
         return mask.cleared(o)
