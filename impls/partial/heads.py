@@ -3,9 +3,20 @@
 from torch import Tensor
 
 
+def served(q: Tensor, k: Tensor) -> int:
+    """Count the heads of q [B, H, ...] that a head of k [B, K, ...] serves. Raises ValueError where K does not divide H."""
+    group, left = divmod(q.shape[1], k.shape[1])
+    if left:
+        raise ValueError(f"{k.shape[1]} heads of k and v: must divide the {q.shape[1]} heads of q")
+    return group
+
+
 def of_each_head(q: Tensor, *of_keys: Tensor) -> tuple[Tensor, ...]:
-    """Repeat what belongs to a head of k, [B, K, N, ...], for the heads of q [B, H, N, D] that it serves: [B, H, N, ...]."""
-    group = q.shape[1] // of_keys[0].shape[1]
+    """Repeat what belongs to a head of k, [B, K, N, ...], for the heads of q [B, H, N, D] that it serves: [B, H, N, ...].
+
+    Raises ValueError where K does not divide H.
+    """
+    group = served(q, of_keys[0])
     return of_keys if group == 1 else tuple(x.repeat_interleave(group, dim=1) for x in of_keys)
 
 

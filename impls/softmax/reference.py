@@ -8,6 +8,8 @@ import math
 import torch
 from torch import Tensor
 
+from ..partial.heads import of_each_head
+
 
 def softmax_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
     """Compute softmax(q kᵀ / √D) v, if causal over j ≤ i only.
@@ -16,8 +18,7 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask
     serves H / kv_heads neighbouring heads of q (Ainslie et al. 2023, section 2.2). Keys where key_mask, bool [B, N], is False
     do not exist; a query that sees no key gets 0.
     """
-    group = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+    k, v = of_each_head(q, k, v)
     scores_BHNN = q @ k.mT / math.sqrt(q.shape[-1])
     hidden_BHNN = torch.zeros(1, 1, q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
     if causal:

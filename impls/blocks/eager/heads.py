@@ -6,13 +6,16 @@ query/key width, M value width.
 
 from torch import Tensor
 
+from ...partial.heads import served
+
 
 def fold(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Fold batch and heads; dense inputs become views.
 
-    [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [X, R, N, D], [X, N, D], [X, N, M].
+    [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [X, R, N, D], [X, N, D], [X, N, M]. Raises ValueError where K does
+    not divide H.
     """
-    R = q.shape[1] // k.shape[1]
+    R = served(q, k)
     return q.contiguous().view(-1, R, *q.shape[2:]), k.contiguous().flatten(0, 1), v.contiguous().flatten(0, 1)
 
 

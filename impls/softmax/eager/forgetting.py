@@ -12,6 +12,7 @@ from torch import Tensor
 from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale
 
 from ...partial.cache import KvCache
+from ...partial.heads import of_each_head
 from ...partial.softmax import Rule, attend
 from ..work import FLASH_BACKWARD, cost, refuse_parameters
 from . import forgetting_product
@@ -80,8 +81,7 @@ class ForgettingSoftmax(Attention):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:  # type: ignore[override]
         """Compute all N × N scores, with log F added to them."""
-        group = q.shape[1] // k.shape[1]
-        k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+        k, v = of_each_head(q, k, v)
         c = log_gates.cumsum(-1)
         scores_BHNN = q @ k.mT * self.scale + c.unsqueeze(-1) - c.unsqueeze(-2)
         later_NN = torch.ones(scores_BHNN.shape[-2:], dtype=torch.bool, device=q.device).triu(1)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnbench.api import Cost, Problem, Scalar, Workload
 
+from ...partial.heads import served
 from .. import masking
 from ..cached import CachedSoftmax
 from ..work import cost, refuse_parameters, square_flops
@@ -37,7 +38,7 @@ class NaiveSoftmax(CachedSoftmax):
     def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, key_mask: Tensor | None = None) -> Tensor:
         """Attend by two products and a softmax."""
         B, H, N, D = q.shape
-        R = H // k.shape[1]
+        R = served(q, k)
         if key_mask is not None:
             # what is added to their scores hides keys only from 0: a score may be larger than any finite number is low
             k = k.masked_fill(~key_mask[:, None, :, None], 0)

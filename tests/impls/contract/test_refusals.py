@@ -4,13 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from attnbench import registry
 from attnbench.api import Attention, Causality, Cell, DType, Problem, Workload
 from attnbench.registry import UnsupportedError
 from attnbench.schema.cell import Precision
+from tests.impls.contract.calls import Call, mapped
 from tests.impls.contract.method import FORWARD, Params
-from tests.impls.contract.subjects import NAMES, OURS, Variant, anywhere, declared
+from tests.impls.contract.subjects import NAMES, OURS, Variant, anywhere, declared, each
 
 LIMITS = [(name, *limit) for name in NAMES for limit in Variant(name).method.limits]
 MISTAKES = [(name, params) for name in NAMES for params in Variant(name).method.mistakes]
@@ -101,6 +103,15 @@ def test_a_bad_or_unknown_parameter_is_refused_by_name(name: str, params: Params
         build: Any = kind
         with pytest.raises(error, match=words):
             build(problem, **params)
+
+
+@pytest.mark.parametrize("variant", each(lambda variant: variant.kind.grouped))
+def test_heads_that_cannot_be_shared_evenly_are_refused(variant: Variant) -> None:
+    # three for four: kernels that trust the shapes would read memory beyond the last
+    call = Call(variant, variant.some(64, kv_heads=2))
+    inputs = mapped(call.inputs, lambda x: torch.cat((x, x[:, :1]), 1) if x.shape[1] == 2 else x)
+    with pytest.raises((ValueError, RuntimeError)):
+        call.method(*inputs)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if registry.load(name).requires])
