@@ -90,16 +90,19 @@ class GatedFamily(Attention):
         """Softmax attention by the first three inputs; these methods are not meant to approximate it."""
         return super().exact(*inputs[:3])
 
+    @torch.no_grad()
     def prefill(self, *inputs: Tensor, capacity: int) -> tuple[Tensor, RecurrentState]:  # noqa: ARG002 - the state is of one size
         """Attend to n ≥ 0 tokens by chunks, and return the state after them."""
         return self._attend(inputs)
 
+    @torch.no_grad()
     def step(self, *inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Attend one token: decay the state, add key and value in place, and read it."""
         t = self.terms(*inputs)
         after = state.then(t.k, t.v, t.log_decay)
         return after.read(t.q, self.scale).to(t.v.dtype), after
 
+    @torch.no_grad()
     def extend(self, *inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Attend to many more tokens by chunks, without changing the given state."""
         return self._attend(inputs, state.sums)

@@ -113,6 +113,7 @@ class GatedSlots(Attention):
         """Softmax attention over all keys: the memory that slots bound."""
         return super().exact(q, k, v)
 
+    @torch.no_grad()
     def prefill(  # type: ignore[override]
         self,
         q: Tensor,
@@ -125,6 +126,7 @@ class GatedSlots(Attention):
         """Attend to n ≥ 0 tokens, and return what the slots hold after them."""
         return self._attend((q, k, v, log_decay))
 
+    @torch.no_grad()
     def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
         """Attend to more tokens by chunks, or to a few one after the other, without changing the given state."""
         return super().extend(*inputs, state=state) if inputs[0].shape[2] < FEW else self._attend(inputs, state)
@@ -136,10 +138,11 @@ class GatedSlots(Attention):
         o, values = linear_attention(scores.softmax(-1), taken_in, v, log_decay, chunk=self.chunk, state=values)
         return o, Slots(keys, RecurrentState(values))
 
+    @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, *, state: State) -> tuple[Tensor, State]:  # type: ignore[override]
         """Attend one token: let the slots forget, write key and value into them in place, and read them."""
         kind = state.keys.dtype
-        q, k, log_decay = (x.detach().to(kind) for x in (q, k, log_decay))
+        q, k, log_decay = (x.to(kind) for x in (q, k, log_decay))
         taken_in = -log_decay.expm1()
         keys = state.keys.mul_(log_decay.exp()).addcmul_(k.mT, taken_in)
         values = state.values.then(taken_in, v, log_decay)

@@ -19,7 +19,7 @@ class Lightning(GatedFamily):
     Qin et al. 2024 (Lightning Attention-2), algorithm 1, which leaves λ open. `slopes` for `layer`, one of `layers`, chooses
     it: `minimax`, -log λ_h = 2^(-8 (h + 1) / K) (1 - layer / (layers - 1 + 1e-5) + 1e-5), as Hugging Face's MiniMax; `fla`,
     -log λ_h = (8 / K) h (1 - layer / layers), as flash-linear-attention. h counts the K states. Norm and gate are not part of
-    the attention. Raises ValueError on unknown slopes, a layer outside 0 … layers - 1, or where chunk < 1.
+    the attention. Raises ValueError on unknown slopes, where layer is no whole number from 0 to layers - 1, or where chunk < 1.
     """
 
     paper = "arXiv:2401.04658"
@@ -28,8 +28,10 @@ class Lightning(GatedFamily):
         super().__init__(problem, chunk)
         if slopes not in SLOPES:
             raise ValueError(f"slopes={slopes!r}: must be one of {', '.join(SLOPES)}")
-        if not 0 <= layer < layers:
-            raise ValueError(f"layer={layer!r}: must be one of the {layers!r} layers, counted from 0")
+        if type(layers) is not int:
+            raise ValueError(f"layers={layers!r}: must be a whole number")
+        if type(layer) is not int or not 0 <= layer < layers:
+            raise ValueError(f"layer={layer!r}: must be the number of one of the {layers!r} layers, counted from 0")
         self.slopes, self.layer, self.layers = slopes, layer, layers
 
     def log_decay(self, q: Tensor) -> Tensor:

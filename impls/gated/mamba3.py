@@ -111,14 +111,17 @@ class Mamba3(Attention):
         """Softmax attention by C, B and x; this is not meant to approximate it."""
         return super().exact(*inputs[:3])
 
+    @torch.no_grad()
     def prefill(self, *inputs: Tensor, capacity: int) -> tuple[Tensor, State]:  # noqa: ARG002 - the state is of one size
         """Attend to n ≥ 0 tokens by chunks, and return the state after them."""
         return self._attend(inputs)
 
+    @torch.no_grad()
     def extend(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
         """Attend to many more tokens by chunks, without changing the given state."""
         return self._attend(inputs, state)
 
+    @torch.no_grad()
     def step(self, *inputs: Tensor, state: State) -> tuple[Tensor, State]:
         """Attend one token: decay the state, write the last token into it in place, and read it and the token itself."""
         o, after = self._attend(inputs, state, one=True)

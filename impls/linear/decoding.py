@@ -47,7 +47,7 @@ def state_of(terms: Terms, k: Tensor, v: Tensor) -> LinearState:
 
 def step(phi: FeatureMap, eps: float, inputs: tuple[Tensor, Tensor, Tensor], state: LinearState) -> tuple[Tensor, LinearState]:
     """Attend one token: [b, H, 1, D], [b, K, 1, D], [b, K, 1, M] -> [b, H, 1, M], and the state, updated in place."""
-    q, k, v = inputs
+    q, k, v = (x.detach() for x in inputs)
     sums, token, M = state.sums, state.token, v.shape[-1]
     heads, kind = sums.shape[0], sums.dtype
     features = _take_in(phi, k.reshape(heads, 1, -1).to(kind), state)

@@ -80,6 +80,7 @@ class FastTransformersLinear(LinearFamily):
     extend = Attention.extend
     state_after = Attention.state_after
 
+    @torch.no_grad()
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, State]:  # noqa: ARG002 - the state is of one size
         """Attend token by token from empty sums, [b, H, D, M] and [b, H, D], as the package gives a state in no other way."""
         b, H, _, D = q.shape
@@ -88,6 +89,7 @@ class FastTransformersLinear(LinearFamily):
             out[:, :, t], state = self.recurrent(q[:, :, t], k[:, :, t], v[:, :, t], state)
         return out, state
 
+    @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Attend one token by the recurrence; the package updates its sums in place, unless gradients are wanted."""
         o, state = self.recurrent(q.squeeze(2), k.squeeze(2), v.squeeze(2), state)

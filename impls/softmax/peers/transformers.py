@@ -67,7 +67,7 @@ class TransformersSdpa(ExactSoftmax):
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: State) -> tuple[Tensor, State]:
         """Concatenate one key and value, and attend to all of them."""
-        keys, values = (torch.cat([old, new], dim=2) for old, new in zip(state, (k, v), strict=True))
+        keys, values = (torch.cat([old, new.detach()], dim=2) for old, new in zip(state, (k, v), strict=True))
         return self._called(q, keys, values, None), (keys, values)
 
     def _mask(self, q: Tensor) -> Tensor | None:  # noqa: ARG002 - their function takes the flag of the module

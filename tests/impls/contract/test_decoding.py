@@ -98,10 +98,9 @@ def test_a_step_moves_the_state_in_place_and_leaves_its_inputs(variant: Variant)
 @pytest.mark.parametrize("variant", each(problem_of))
 def test_a_prompt_is_copied_and_the_state_of_one_sequence_stands_for_a_batch(variant: Variant) -> None:
     call = call_of(variant, B=1)
-    # a cache keeps no graph either
-    trains = variant.name.startswith(CACHES)
-    prompt = mapped(cut(call.inputs, 20), lambda x: x.clone().requires_grad_(trains))
-    token = cut(call.inputs, 21, start=20)
+    # a state keeps no graph either, of parameters or of inputs
+    prompt = mapped(cut(call.inputs, 20), lambda x: x.clone().requires_grad_())
+    token = mapped(cut(call.inputs, 21, start=20), Tensor.requires_grad_)
     _, state = call.method.prefill(*prompt, capacity=N)
     with torch.no_grad():
         for x in prompt:
@@ -110,7 +109,8 @@ def test_a_prompt_is_copied_and_the_state_of_one_sequence_stands_for_a_batch(var
     one, after = call.method.step(*token, state=state)
     same([one], [call.exact()[0][:, :, 20:21]], call.off_by)
     same([many], [one.expand_as(many)], call.off_by)
-    assert not (trains and any(x.requires_grad for x in tensors_of(after)))
+    _, later = call.method.extend(*token, state=after)
+    assert not any(x.requires_grad for x in tensors_of((state, after, later)))
 
 
 @pytest.mark.parametrize("variant", each(lambda variant: problem_of(variant) and not variant.method.concatenates))
