@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnbench.api import Attention, Cost, Problem, Scalar, Workload
 
+from ..partial.on_paper import on_paper
 from ..recurrence.linear import linear_attention
 from ..recurrence.parts import refuse_bad_chunk, sums
 from ..recurrence.state import RecurrentState
@@ -67,8 +68,7 @@ class GatedFamily(Attention):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
-        method = cls(problem, **params)  # type: ignore[arg-type]
-        return cost_by_chunks(problem, method.chunk, cls.gates(problem), workload)
+        return cost_by_chunks(problem, on_paper(cls, problem, params).chunk, cls.gates(problem), workload)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Attend: q [B, H, N, D], k, v and the method's gates [B, K, N, ...] -> [B, H, N, M], any N, differentiable once."""

@@ -3,12 +3,9 @@
 B batch, H heads, K heads of k and v, N tokens, D query/key width, C width of φ, M value width.
 """
 
-from typing import Self
-
-import torch
 from torch import Tensor
 
-from attnbench.api import Attention, Problem, Scalar
+from attnbench.api import Attention, Problem
 
 from .decoding import LinearState, extend, state_of, step
 from .eager.keys import Terms
@@ -37,12 +34,6 @@ class LinearFamily(Attention):
         self.phi = map_of_name(feature_map, problem.D, features)
         self.causal, self.eps = problem.causal, self.phi.eps if eps is None else eps
         refuse_bad_eps(self.eps)
-
-    @classmethod
-    def on_paper(cls, problem: Problem, params: dict[str, Scalar]) -> Self:
-        """Build the method without drawing a projection, to compute costs. Raises what the constructor raises."""
-        with torch.device("meta"):
-            return cls(problem, **params)  # type: ignore[arg-type]
 
     def terms(self, key_mask: Tensor | None = None, heads: int = 1) -> Terms:
         """Return what a call needs beside q, k and v; repeats the mask [B, N] for each head: [B heads, N, 1]."""

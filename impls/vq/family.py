@@ -5,7 +5,6 @@ B or b batch, H heads of q, K of k and v, N or n tokens, L tokens of a block, D 
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -35,12 +34,6 @@ class VQFamily(QuantisedKeys):
         self.options = options
         self.position = RelativeBias(problem, options.block, self.factor) if options.bias == RELATIVE else None
         refuse_bias_without_order(problem, options)
-
-    @classmethod
-    def on_paper(cls, problem: Problem, params: dict[str, Scalar]) -> Self:
-        """Build the method without drawing a codebook, to compute costs. Raises what the constructor raises."""
-        with torch.device("meta"):
-            return cls(problem, **params)
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from attnbench.api import Cost, Problem, Projection, Scalar, State, Workload
 
 from ...partial.index import index_heads, largest, scores_of
+from ...partial.on_paper import on_paper
 from ...partial.unlearned import unlearned
 from ..compressed_cost import cost
 from ..parameters import refuse_bad_count
@@ -41,13 +42,13 @@ class CompressedSparse(HeavilyCompressed):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count all index scores, and scores and values of tokens and kept entries. Raises TypeError or ValueError."""
-        made = cls(problem, **params)  # type: ignore[arg-type]
+        made = on_paper(cls, problem, params)
         return cost(problem, workload, made.reach, made.k)
 
     @classmethod
     def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:
         """Count the tokens of the window or of all entries kept; a shorter sequence leaves nothing to choose."""
-        made = cls(problem, **params)  # type: ignore[arg-type]
+        made = on_paper(cls, problem, params)
         return max(made.reach.window, made.reach.block * made.k)
 
     @classmethod

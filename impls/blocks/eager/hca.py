@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale
 
+from ...partial.on_paper import on_paper
 from ...partial.softmax import sums
 from ..compressed_cost import cost
 from ..parameters import refuse_bad_count
@@ -49,7 +50,7 @@ class HeavilyCompressed(Attention):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count scores and values of tokens and entries. Raises TypeError or ValueError on bad parameters."""
-        return cost(problem, workload, cls(problem, **params).reach)  # type: ignore[arg-type]
+        return cost(problem, workload, on_paper(cls, problem, params).reach)
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, io_bytes, nominal_flops
 
 from ...partial.heads import of_each_head
+from ...partial.on_paper import on_paper
 from ...recurrence.heads import lower_, of_one_token, one_token_of
 from ...recurrence.products import add_product
 from ...recurrence.walk import Inputs, attend, attend_and_keep
@@ -63,7 +64,7 @@ class TttLinear(Attention):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count products with the model and within mini-batches. Raises TypeError or ValueError on bad parameters."""
-        p, L = problem, cls(problem, **params).mini_batch  # type: ignore[arg-type]
+        p, L = problem, on_paper(cls, problem, params).mini_batch
         tokens, trains = 1 if workload is Workload.DECODE else p.N, workload is Workload.FORWARD_BACKWARD
         # of each token: k W, q W, and what it adds to W
         model, tail = tokens * 2.0 * (2 * p.kv_heads + p.H) * (p.D + 1) * p.D, p.N % L

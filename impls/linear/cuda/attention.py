@@ -8,6 +8,7 @@ from torch import Tensor
 from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload
 
 from ...partial.heads import of_each_head
+from ...partial.on_paper import on_paper
 from ..eager.chunked import ChunkedLinear
 from ..family import LinearFamily
 from ..maps.feature_map import without_hidden
@@ -50,7 +51,7 @@ class CudaLinear(LinearFamily):
         ValueError on bad parameters.
         """
         refuse_bad_kernel_parameters(**params)  # type: ignore[arg-type]
-        sizes = Sizes(problem, ChunkedLinear.on_paper(problem, params))
+        sizes = Sizes(problem, on_paper(ChunkedLinear, problem, params))
         if workload.decodes:
             return decoding_cost(sizes, workload)
         p, trains, heads = problem, workload is Workload.FORWARD_BACKWARD, problem.B * problem.H

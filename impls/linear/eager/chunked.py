@@ -10,6 +10,7 @@ from torch import Tensor
 from attnbench.api import Cell, Cost, Problem, Scalar, Workload
 
 from ...partial.heads import by_token
+from ...partial.on_paper import on_paper
 from ...recurrence.parts import refuse_bad_chunk
 from ..family import LinearFamily
 from ..work import Sizes, decoding_cost, linear_cost
@@ -55,7 +56,7 @@ class ChunkedLinear(LinearFamily):
         The backward repeats the products of φ(q) φ(k) and of the state, that of keys between kept states twice, and adds
         its own. Raises TypeError or ValueError on bad parameters.
         """
-        method = cls.on_paper(problem, params)
+        method = on_paper(cls, problem, params)
         s, N, tail = Sizes(problem, method), problem.N, problem.N % method.chunk
         if workload.decodes:
             return decoding_cost(s, workload)

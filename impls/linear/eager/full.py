@@ -7,6 +7,7 @@ from torch import Tensor
 
 from attnbench.api import Causality, Cost, Problem, Scalar, Workload
 
+from ...partial.on_paper import on_paper
 from ..family import LinearFamily
 from ..work import Sizes, linear_cost
 from .full_product import linear_attention_by_state
@@ -29,7 +30,7 @@ class FullLinear(LinearFamily):
         The backward adds dS and dφ(q) of M + 1 columns, dφ(k) and dv of M, and φ twice. Raises TypeError or ValueError on bad
         parameters.
         """
-        s, M = Sizes(problem, cls.on_paper(problem, params)), problem.M
+        s, M = Sizes(problem, on_paper(cls, problem, params)), problem.M
         forward, backward = s.method.phi.flops(problem.D)
         work = 2.0 * s.C * (s.keys * M + s.queries * s.wide) + (s.keys + s.queries) * forward
         if workload is Workload.FORWARD_BACKWARD:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnbench.api import Cost, Problem, Scalar, Workload
 
+from ...partial.on_paper import on_paper
 from ..family import LinearFamily
 from ..maps.exponential import Exponential, nothing
 from ..maps.feature_map import FeatureMap
@@ -28,7 +29,7 @@ class NaiveCumsumLinear(LinearFamily):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count FLOPs and bytes; outer products count as products. Raises TypeError or ValueError on bad parameters."""
-        s = Sizes(problem, cls.on_paper(problem, params))
+        s = Sizes(problem, on_paper(cls, problem, params))
         if workload.decodes:
             return decoding_cost(s, workload)
         denominators = (3.0 if workload is Workload.FORWARD_BACKWARD else 1.0) * 2.0 * s.queries * s.C

@@ -9,6 +9,7 @@ from torch import Tensor
 from attnbench.api import Cost, Problem, Scalar, Workload
 
 from ...partial.heads import of_each_head
+from ...partial.on_paper import on_paper
 from ..family import LinearFamily
 from ..work import Sizes, decoding_cost, linear_cost
 from .recurrent_product import linear_attention_by_tokens
@@ -31,7 +32,7 @@ class RecurrentLinear(LinearFamily):
         The backward adds the state again, dφ(q), the sums over queries, dφ(k) and dv. Raises TypeError or ValueError on bad
         parameters.
         """
-        s = Sizes(problem, cls.on_paper(problem, params))
+        s = Sizes(problem, on_paper(cls, problem, params))
         if workload.decodes:
             return decoding_cost(s, workload)
         forward, backward = s.method.phi.flops(problem.D)

@@ -9,6 +9,7 @@ from torch import Tensor
 from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload
 
 from ...partial.heads import of_each_head
+from ...partial.on_paper import on_paper
 from ...partial.tiles import padded
 from ..decoding import LinearState
 from ..eager.chunked import ChunkedLinear
@@ -55,7 +56,7 @@ class TritonLinear(LinearFamily):
         """
         refuse_bad_kernel_parameters(**params)  # type: ignore[arg-type]
         # the whole family is defined and decodes alike, and this class can be built without triton
-        sizes = Sizes(problem, ChunkedLinear.on_paper(problem, params))
+        sizes = Sizes(problem, on_paper(ChunkedLinear, problem, params))
         if workload.decodes:
             return decoding_cost(sizes, workload)
         p, heads = problem, problem.B * problem.H

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from attnbench.api import Cost, Problem, Scalar, Workload
 
+from ...partial.on_paper import on_paper
 from ...recurrence.heads import by_state
 from ..blocks import Blocks
 from ..family import VQFamily
@@ -26,7 +27,7 @@ class BlockwiseVQ(VQFamily):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count FLOPs and bytes. Raises TypeError or ValueError on bad parameters."""
-        return cost_by_blocks(problem, cls.on_paper(problem, params).options, workload)
+        return cost_by_blocks(problem, on_paper(cls, problem, params).options, workload)
 
     def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:
         (B, kv_heads), N = k_hat.shape[:2], q.shape[2]

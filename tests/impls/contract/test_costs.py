@@ -4,6 +4,7 @@ import math
 from itertools import product
 
 import pytest
+import torch
 
 from attnbench import registry
 from attnbench.api import Attention, Cost, Problem, Workload, io_bytes, nominal_flops
@@ -62,6 +63,16 @@ def test_a_whole_sequence_costs_the_sum_of_its_steps(variant: Variant) -> None:
                 slack = N * 2 * 2 * 4 * (8 + 6) * 4
             assert added <= getattr(total, field) * (1 + 1e-12)
             assert getattr(total, field) * (1 - 1e-12) <= added + slack
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_it_costs_and_spans_is_said_without_drawing_a_number(name: str) -> None:
+    kind, before = registry.load(name), torch.get_rng_state()
+    for causal, params in product((False, True), Variant(name).method.variants):
+        if problem := Variant(name, params).problem(device=kind.devices[0], N=256, causal=causal):
+            kind.cost(problem, params, FORWARD)
+            kind.span(problem, params)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("workload", [FORWARD, BOTH])
