@@ -4,10 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from attnbench.analyze.cells import CellSummary, summarize
 from attnbench.analyze.sections import Section
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job, Pass
+from attnbench.schema.history import Floats, Track
 from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
@@ -27,6 +30,28 @@ def compared(section: Section, named: Sequence[str] = ()) -> Section:
     """Return a section whose methods are compared with the named ones, or with those that are called softmax."""
     exact = {s.cell.method for s in section.summaries if s.cell.method.startswith("softmax.")}
     return replace(section, named=tuple(named), exact=frozenset(exact))
+
+
+def track_of(
+    cell: Cell,
+    numbers: Floats | Sequence[float],
+    runs: Sequence[int] | None = None,
+    counters: Sequence[int] = (),
+    failure: tuple[str, str] = ("oom_host", "memory limit reached"),
+    **at: str,
+) -> Track:
+    """A cell over the runs of a history; NaN is a failure, and infinity a run without a number; `at`: suite and machine."""
+    values, count = np.array(numbers, dtype=float), len(numbers)
+    return Track(
+        **{"suite": "s", "machine": "m", **at},
+        cell=cell,
+        runs=np.arange(count) if runs is None else np.array(runs),
+        values=np.where(np.isfinite(values), values, np.nan),
+        spread=np.full(count, 0.012),
+        counters=np.array(counters or [0] * count),
+        failures=np.where(np.isnan(values), 0, -1),
+        reasons={0: failure},
+    )
 
 
 @dataclass(frozen=True)

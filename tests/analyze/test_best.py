@@ -154,8 +154,7 @@ def test_the_baseline_is_the_exact_kernel_of_least_time_per_sample_that_ran() ->
 def test_in_decoding_one_without_a_cache_comes_second(searched: bool, seconds: dict[str, float], want: list[str]) -> None:
     cells = [(writer.largest if searched else writer.cell)(method) for method in seconds]
     summaries = [writer.summary(cell, [time]) for cell, time in zip(cells, seconds.values(), strict=True)]
-    found = baselines(section_of(summaries), 1024)
-    assert [each.cell.method for each in found] == want
+    assert [each.cell.method for each in baselines(section_of(summaries), 1024)] == want
 
 
 @pytest.mark.parametrize(
@@ -170,8 +169,7 @@ def test_a_model_generates_without_a_cache_where_its_record_says_so(seconds: dic
     cells = []
     for method, time in seconds.items():
         cell = writer.cell(method, causal=True).model_copy(update={"workload": Workload.GENERATE})
-        way = STEP_BY_STEP if method == SDPA else ANEW
-        cells.append(CellSummary(cell, OK, medians={0: time}, facts={"generation": way}))
+        cells.append(CellSummary(cell, OK, medians={0: time}, facts={"generation": STEP_BY_STEP if method == SDPA else ANEW}))
     assert [each.cell.method for each in baselines(section_of(cells), 1024)] == want
     assert [without_cache(cell) for cell in cells] == [method != SDPA for method in seconds]
 

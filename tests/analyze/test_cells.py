@@ -155,8 +155,7 @@ def test_what_bounds_a_batch_is_how_the_smallest_failed_that_was_too_large() -> 
 
 
 def curves(updates: Mapping[int, tuple[float, ...]], losses: Mapping[int, tuple[float, ...]]) -> CellSummary:
-    training = Training(task=Task.COPY)
-    cell = Cell(method="m", problem=Problem(N=8, causal=True), workload=Workload.TRAIN, training=training)
+    cell = Cell(method="m", problem=Problem(N=8, causal=True), workload=Workload.TRAIN, training=Training(task=Task.COPY))
     seconds = {seed: tuple(10.0 * seed + u for u in each) for seed, each in updates.items()}
     return CellSummary(cell, "ok", series=dict(zip(CURVE, (updates, seconds, losses), strict=True)))
 

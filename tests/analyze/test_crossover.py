@@ -125,8 +125,7 @@ def test_a_tie_between_different_leads_lies_in_the_bracket_and_of_three_turns_th
     assert crossing.bracket == (512, 2048)
     assert 512 < known(crossing.interval).low < 1024 < known(crossing.interval).high < 2048
     wide = [4.0, 0.25, 3.0, 0.3, 1.0]
-    turns = {512: [2.0] * 5, 1024: [0.98 * w for w in wide], 2048: [1.3 * w for w in wide], 4096: [0.5] * 5}
-    crossing = only(table(turns))
+    crossing = only(table({512: [2.0] * 5, 1024: [0.98 * w for w in wide], 2048: [1.3 * w for w in wide], 4096: [0.5] * 5}))
     assert crossing.bracket == (512, 4096)
     low, high = (statistics.fmean(math.log(factor * w) for w in wide) for factor in (0.98, 1.3))
     assert crossing.length == pytest.approx(1024 * 2 ** (low / (low - high)))
@@ -181,8 +180,7 @@ def test_lengths_without_a_figure_of_both_are_told_with_their_statuses() -> None
     failed = [writer.summary(cell, (), writer.failed(cell, Status.OOM_HOST)) for cell in dense[1:]]
     ran = [writer.summary(cell, [1.0]) for cell in (dense[0], *(writer.cell("a", N) for N in THREE[:2]))]
     found = versus([*ran, *failed])
-    assert found.crossover.lengths == (512,)
-    assert found.gaps == {1024: ("", "oom_host"), 2048: (NOT_PLANNED, "oom_host")}
+    assert (found.crossover.lengths, found.gaps) == ((512,), {1024: ("", "oom_host"), 2048: (NOT_PLANNED, "oom_host")})
     assert len(found.cells) == 5
 
 
@@ -192,8 +190,7 @@ def test_a_cell_that_ran_but_has_no_counter_or_a_replicate_of_nothing_says_so() 
     scores = {(512, "a"): (0, 0, 0.3), (512, "b"): (0.2, 0.2, 0.2), (1024, "a"): (0.4, 0.5, 0.4), (1024, "b"): (0.2, 0.2, 0.2)}
     cells = [CellSummary(writer.cell(m, N), OK, scores={NEEDLE: dict(enumerate(each))}) for (N, m), each in scores.items()]
     found = versus(cells, quantity=NEEDLE)
-    assert found.crossover.leads == {1024: Lead.OF}
-    assert found.gaps == {512: (NO_RATIO, "")}
+    assert (found.crossover.leads, found.gaps) == ({1024: Lead.OF}, {512: (NO_RATIO, "")})
 
 
 def test_methods_that_ran_with_different_batches_are_compared_per_sample() -> None:

@@ -64,8 +64,7 @@ def test_a_swept_batch_makes_sections_and_one_that_follows_the_length_belongs_to
 def test_a_batch_that_is_searched_for_is_a_section_that_says_so(B: tuple[Any, ...]) -> None:
     cells = {1: writer.cell(causal=True), "max": writer.largest(workload=Workload.FORWARD)}
     names = {1: "float32, B=1", "max": "float32, largest B that fits"}
-    found = conditions([cells[each] for each in B], Axes(N=(1024,), B=B))
-    assert found == {names[each]: [cells[each]] for each in B}
+    assert conditions([cells[each] for each in B], Axes(N=(1024,), B=B)) == {names[each]: [cells[each]] for each in B}
 
 
 def test_methods_are_compared_at_the_longest_length_that_the_most_reach_and_lines_end_where_they_fail() -> None:
@@ -157,8 +156,7 @@ def test_a_best_that_never_led_the_baseline_or_cannot_be_told_from_it_is_not_sai
 
 
 def test_the_fewest_replicates_count() -> None:
-    few = {**rising(1, 1), 1024: [1.0] * 3}
-    assert statement(section({A: rising(2, 2), X: few})).replicates == 3
+    assert statement(section({A: rising(2, 2), X: {**rising(1, 1), 1024: [1.0] * 3}})).replicates == 3
 
 
 # training

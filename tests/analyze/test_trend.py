@@ -1,7 +1,7 @@
 """Trends: what changed for a cell, when, and what is none of a change."""
 
 import math
-from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,29 +11,14 @@ from attnbench.analyze.verdict import Verdict
 from attnbench.schema.cell import Cell
 from attnbench.schema.history import Entry, Floats, Track
 from attnbench.schema.problem import Problem
-from tests.analyze.conftest import known
+from tests.analyze.conftest import known, track_of
 
 OOM = ("oom_host", "memory limit reached")
 FAILS, UNTIMED = math.nan, math.inf
 # a run a day, from the first of January on
 DAYS = np.datetime64("2026-01-01") + np.arange(100)
 ENTRIES = [Entry(f"s/{i}", "s", f"run{i}", f"{day}T00:00:00+00:00", "m") for i, day in enumerate(DAYS)]
-
-
-def track(numbers: Sequence[float], runs: Sequence[int] | None = None, counters: Sequence[int] = ()) -> Track:
-    values = np.array(numbers, dtype=float)
-    count = len(values)
-    return Track(
-        suite="s",
-        machine="m",
-        cell=Cell(method="a", problem=Problem(N=8)),
-        runs=np.arange(count) if runs is None else np.array(runs),
-        values=np.where(np.isfinite(values), values, math.nan),
-        spread=np.full(count, 0.01),
-        counters=np.array(counters or [0] * count),
-        failures=np.where(np.isnan(values), 0, -1),
-        reasons={0: OOM},
-    )
+track = partial(track_of, Cell(method="a", problem=Problem(N=8)))
 
 
 def found(*tracks: Track, metric: str = "time", since: str = "") -> Trends:

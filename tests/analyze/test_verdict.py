@@ -10,22 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from attnbench.analyze import compare as comparing
 from attnbench.analyze.cells import OK, CellSummary
-from attnbench.analyze.compare import (
-    Comparison,
-    Exit,
-    Pair,
-    Terms,
-    compare,
-    exit_of,
-    is_lost,
-    is_regression,
-    level_of,
-    looks,
-    same_cells,
-    unclear,
-    worst_first,
-)
+from attnbench.analyze.compare import Comparison, Exit, Pair, Terms, compare, exit_of, is_lost, is_regression, level_of, looks
 from attnbench.analyze.main_counter import MainCounter
 from attnbench.analyze.quantities import quantities
 from attnbench.analyze.statistics import Estimate, Interval, Spread, by_factors, outliers, spread, t_quantile
@@ -133,8 +120,7 @@ def test_as_many_replicates_as_it_says_make_the_interval_as_narrow_as_the_margin
     now = known(resolution(ratios(0.05, 5, paired=paired), 0.05))
     assert now.replicates == 5
     assert now.typical > 0.05
-    then = known(resolution(ratios(0.05, now.enough, paired=paired), 0.05))
-    assert then.typical == pytest.approx(0.05, rel=0.25)
+    assert known(resolution(ratios(0.05, now.enough, paired=paired), 0.05)).typical == pytest.approx(0.05, rel=0.25)
 
 
 def test_the_resolution_of_the_worst_cell_is_told_beside_that_of_the_one_in_the_middle() -> None:
@@ -162,7 +148,7 @@ def slower(factor: float) -> list[float]:
 def test_cells_of_one_key_are_compared_and_the_others_are_told() -> None:
     old = [writer.summary(writer.cell(N=N), STEADY) for N in (64, 128)]
     new = [writer.summary(writer.cell(N=N), STEADY) for N in (128, 256)]
-    found = compare(same_cells(old, new), PAIRED)
+    found = compare(comparing.same_cells(old, new), PAIRED)
     assert [(c.pair.any.cell.problem.N, c.verdict, c.reason, is_lost(c)) for c in found] == [
         (128, Verdict.SAME, "", False),
         (256, Verdict.ABSENT, "no such cell on the old side", False),
@@ -211,9 +197,7 @@ def test_replicates_are_paired_only_where_the_terms_say_so() -> None:
     ("old", "new", "B", "want"),
     [*((100, 120, B, "SLOWER") for B in (1, 64)), (120, 100, 1, "FASTER"), (100, 104, 1, "SAME"), (1, 1.5, 64, "SAME")],
 )
-def test_memory_is_read_once_and_judged_by_the_margin_and_a_megabyte_of_a_call(
-    old: float, new: float, B: int, want: str
-) -> None:
+def test_memory_is_read_once_and_judged_by_margin_and_a_megabyte_of_a_call(old: float, new: float, B: int, want: str) -> None:
     cell, counter = writer.cell(B=B), MainCounter("host_rss_peak", "profiler")
 
     def weighed(mebibytes: float, source: str = "profiler") -> CellSummary:
@@ -277,9 +261,9 @@ def judged(*news: float | str | None) -> list[Comparison]:
 def test_one_exit_code_stands_for_all_cells(news: list[float | str | None], want: Exit) -> None:
     found = judged(*news)
     assert exit_of(found) is want
-    assert unclear(found) == ({writer.cell(N=64).key} if "noisy" in news else set()), "that can be asked again"
+    assert comparing.unclear(found) == ({writer.cell(N=64).key} if "noisy" in news else set()), "that can be asked again"
     # what needs a look comes first
-    found = worst_first(judged(1.01, 0.5, 1.3, "lost", 2.0))
+    found = comparing.worst_first(judged(1.01, 0.5, 1.3, "lost", 2.0))
     assert [c.pair.any.cell.problem.N // 64 for c in found] == [4, 5, 3, 2, 1]
 
 
