@@ -113,8 +113,7 @@ def test_facts_are_differences_between_two_readings(kernel: Kernel, monkeypatch:
     kernel("governor", "powersave\n")
     monkeypatch.setattr("os.getloadavg", lambda: (1.5, 9.0, 9.0))
     monkeypatch.setattr("os.sysconf", lambda name: 100)
-    found = facts(HostCounters(1000, 10, 3, 500, 1.0), HostCounters(1400, 14, 8, 700, 2.5))
-    assert found == {
+    assert facts(HostCounters(1000, 10, 3, 500, 1.0), HostCounters(1400, 14, 8, 700, 2.5)) == {
         "others_percent": 12.5,  # 200 ticks were busy, 150 of them ours, of 400
         "load_1min": 1.5,
         "steal_percent": 1.0,
@@ -125,8 +124,7 @@ def test_facts_are_differences_between_two_readings(kernel: Kernel, monkeypatch:
 
 def test_what_cannot_be_known_is_none(kernel: Kernel) -> None:
     found = facts(HostCounters(0, 0, None), HostCounters(0, 0, None))
-    names = ("others_percent", "steal_percent", "cgroup_throttled", "governor")
-    assert [found[name] for name in names] == [None] * 4
+    assert [found[name] for name in ("others_percent", "steal_percent", "cgroup_throttled", "governor")] == [None] * 4
 
 
 @pytest.mark.parametrize(

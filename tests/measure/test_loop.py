@@ -84,8 +84,7 @@ def test_a_quiet_call_stops_as_stable_after_ten_samples_and_half_a_second(second
 
 def test_an_unsteady_call_is_sampled_until_the_budget_is_spent() -> None:
     world = World(restless(0.01, 0.1))
-    timing = world.run(3.0)
-    assert timing.stop == "budget"
+    assert world.run(3.0).stop == "budget"
     assert world.t == pytest.approx(3.0, abs=0.11)
 
 
@@ -150,8 +149,7 @@ def test_over_budget_is_the_fastest_of_three_calls(durations: list[float], compi
 
 @pytest.mark.parametrize("durations", [[0.1, 0.6, 0.1], [0.1, 0.6, 0.6, 0.1], [3.0, 0.1]], ids=["one", "two", "the first"])
 def test_slow_calls_among_those_that_keep_to_the_limit_end_nothing(durations: list[float]) -> None:
-    world = World(durations)
-    assert world.run(10.0, first_call=0.5).samples
+    assert World(durations).run(10.0, first_call=0.5).samples
 
 
 @pytest.mark.parametrize(
@@ -189,8 +187,7 @@ def test_the_budget_is_never_exceeded_by_more_than_one_sample(
     budget: float, share: float, noise: list[float], count: int | None, min_sample: float
 ) -> None:
     world = World((share * budget * factor for factor in itertools.cycle(noise)), min_sample)
-    timing = world.run(budget, count)
-    assert timing.samples
+    assert world.run(budget, count).samples
     longest = max(seconds for _, seconds in world.samples)
     assert world.t <= (budget + longest) * (1 + 1e-9)
 

@@ -153,15 +153,12 @@ def test_the_state_has_its_facts_in_si_units(nvml: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("error", [NVMLError, AttributeError], ids=["refused", "missing"])
-def test_what_the_device_does_not_tell_is_none_and_the_rest_is_still_told(
-    nvml: Any, function: str, facts: list[str], error: type[Exception]
-) -> None:
+def test_what_is_not_told_is_none_the_rest_is_told(nvml: Any, function: str, facts: list[str], error: type[Exception]) -> None:
     def untold(*_: object) -> None:
         raise error
 
     setattr(nvml, function, untold)
-    state = device_state(nvml, "device")
-    assert [name for name, value in state.items() if value is None] == facts
+    assert [name for name, value in device_state(nvml, "device").items() if value is None] == facts
 
 
 @pytest.mark.parametrize(

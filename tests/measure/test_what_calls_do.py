@@ -116,9 +116,7 @@ def test_what_changed_is_named_with_both_values(monkeypatch: pytest.MonkeyPatch)
     assert before.changed(ProcessState.read()) == "it changed clocks from Python's to another perf_counter"
 
 
-@pytest.mark.parametrize(
-    ("threads", "words"), [(1, "it kept 1.6 cores busy where 1 thread is allowed"), (2, "")], ids=["more", "as many"]
-)
+@pytest.mark.parametrize(("threads", "words"), [(1, "it kept 1.6 cores busy where 1 thread is allowed"), (2, "")])
 def test_more_cores_than_threads_are_told(monkeypatch: pytest.MonkeyPatch, threads: int, words: str) -> None:
     seconds, used = iter([10.0, 12.0]), iter([1.0, 4.2])
     monkeypatch.setattr("attnbench.measure.process_state.perf_counter", lambda: next(seconds))
@@ -166,13 +164,10 @@ def test_a_process_that_was_left_is_noticed(child: subprocess.Popen[bytes]) -> N
     assert still_at_work(children()) == "", "it was there before"
 
 
-def test_the_workers_of_torch_s_compiler_are_none_of_the_method(
-    monkeypatch: pytest.MonkeyPatch, child: subprocess.Popen[bytes]
-) -> None:
+def test_workers_of_a_compiler_are_none_of_the_method(monkeypatch: pytest.MonkeyPatch, child: subprocess.Popen[bytes]) -> None:
     def shut_down() -> None:
         child.kill()
         child.wait()
 
-    compiler = SimpleNamespace(shutdown_compile_workers=shut_down)
-    monkeypatch.setitem(sys.modules, "torch._inductor.async_compile", compiler)
+    monkeypatch.setitem(sys.modules, "torch._inductor.async_compile", SimpleNamespace(shutdown_compile_workers=shut_down))
     assert still_at_work() == ""

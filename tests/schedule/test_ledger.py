@@ -153,8 +153,7 @@ def test_what_is_begun_anew_is_an_attempt_and_nothing_else() -> None:
 
 def test_the_warm_up_is_that_of_the_first_replicate_and_its_first_attempt_if_it_was_counted() -> None:
     ledger = Ledger.of([record(cell(), warm(7)), record(cell(), warm(9), attempt=1), record(cell(), warm(3), replicate=1)])
-    assert ledger.warmup(cell()) == 7
-    assert ledger.warmup(cell(256)) is None
+    assert (ledger.warmup(cell()), ledger.warmup(cell(256))) == (7, None)
     assert all(Ledger.of([record(cell(), outcome)]).warmup(cell()) is None for outcome in (Measured(), warm("7"), warm(1.5)))
 
 
@@ -182,11 +181,9 @@ def test_a_search_is_its_own_cell_s_and_its_failure_fails_no_cell() -> None:
 @pytest.mark.parametrize("status", [s for s in Status if s is not Status.INTERRUPTED])
 def test_however_a_trial_fails_it_is_too_large_and_where_one_row_does_there_is_no_batch_and_a_reason(status: Status) -> None:
     ledger = Ledger.of([trial(1), trial(4), trial(16, failed(status))])
-    assert ledger.misfit(searched()) is None
-    assert ledger.next_batch(searched(), 64) == 10
+    assert (ledger.misfit(searched()), ledger.next_batch(searched(), 64)) == (None, 10)
     alone = Ledger.of([trial(1, failed(status, "too much"))])
-    assert alone.misfit(searched()) == failed(status, "too much")
-    assert alone.batch(searched()) is None
+    assert (alone.misfit(searched()), alone.batch(searched())) == (failed(status, "too much"), None)
     if status in MONOTONIC:
         assert alone.next_batch(searched(), 64) is None
 

@@ -72,8 +72,7 @@ def room(tokens: int, full: Status = Status.OOM_HOST) -> Callable[[Job], Outcome
 def run_info(batch: bool = False, **suite: Any) -> RunInfo:
     """A run as the command plans it: one cell a search, or the largest batch of each length."""
     axes = {"N": (512, 2048), "causal": (True,), **({"B": ("max",)} if batch else {}), **suite.pop("axes", {})}
-    given = {"name": "t", "axes": axes, "methods": ("a", "b"), "replicates": 1, **suite}
-    run = run_of(given)
+    run = run_of({"name": "t", "axes": axes, "methods": ("a", "b"), "replicates": 1, **suite})
     return run if batch else run.model_copy(update={"cells": tuple(first_cells(run.cells, {}))})
 
 
@@ -143,7 +142,6 @@ def test_the_largest_batch_of_each_length_is_searched_for_and_no_time_taken() ->
     found = {(f.summary.cell.method, f.summary.cell.problem.N): f.value for f in limits(info.cells, records, 2**16 - 1)}
     assert found == {("a", 512): 100, ("b", 512): 100, ("a", 2048): 25, ("b", 2048): 25}
     assert {job.B for job in worker.jobs if job.phase is Pass.MEMORY} == {100, 25}
-
     # where not one row fits, longer ones are not started
     records = search(info, FakeWorker(room(100)))
     reasons = {f.summary.cell.problem.N: f.summary.reason for f in limits(info.cells, records, 2**16 - 1)}

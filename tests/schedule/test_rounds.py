@@ -36,8 +36,7 @@ def run_info(costs: dict[str, Cost] | None = None, **suite: object) -> RunInfo:
 
 def run(info: RunInfo, worker: FakeWorker, known: list[Record] | None = None, **fields: Any) -> list[Record]:
     checkpoints = fields.pop("checkpoints", None)
-    jobs = CellJobs(info, Ledger.of(known or []), **fields)
-    return records_of(rounds(jobs), info, worker, checkpoints)
+    return records_of(rounds(CellJobs(info, Ledger.of(known or []), **fields)), info, worker, checkpoints)
 
 
 def checks_of(info: RunInfo) -> dict[str, tuple[Cell, ...]]:
@@ -109,8 +108,7 @@ def test_a_crash_ends_its_own_cell_only_which_has_no_memory_pass() -> None:
     crashed = Counter(job.cell.problem.N for job in worker.timed() if job.cell.method == "a")
     # twice more each, for a stray kill looks the same
     assert crashed == {128: 6, 256: 6, 512: 6}
-    weighed = {r.job.cell.problem.N for r in records if r.job.cell.method == "a" and r.job.phase is Pass.MEMORY}
-    assert weighed == {128, 256}
+    assert {r.job.cell.problem.N for r in records if r.job.cell.method == "a" and r.job.phase is Pass.MEMORY} == {128, 256}
 
 
 @pytest.mark.parametrize("phase", [Pass.CHECK, Pass.TIME, Pass.MEMORY])
@@ -209,7 +207,6 @@ def test_a_roof_that_a_measurement_contradicts_refuses_nothing() -> None:
     cells = run_info().cells
     # of "b" the shorter cells fit the budget by the roof, the longer do not
     info = run_info(costs={c.key: light if c.problem.N == 128 else heavy for c in cells if c.method == "b"})
-
     worker = FakeWorker(lambda job: Measured(samples={"time": Series(unit="s", values=(0.1,))}))
     run(info, worker)
     assert {job.cell.problem.N for job in worker.timed() if job.cell.method == "b"} == {128, 256, 512}
@@ -334,7 +331,6 @@ def test_one_row_that_crashes_or_runs_out_of_memory_when_measured_ends_its_cell_
     *trials, last = of(run(run_info(**SEARCH), FakeWorker(holds(0, Status.CRASHED))), "a", 128)
     assert [trial.job.B for trial in trials] == [1, 1, 1]
     assert (last.job.phase, last.outcome) == (Pass.TIME, Failed(status=Status.CRASHED, reason="full"))
-
     grown = Failed(status=Status.OOM_HOST, reason="grown full")
     worker = FakeWorker(lambda job: grown if job.phase is Pass.TIME and job.B is not None else holds(4)(job))
     last = of(run(run_info(**SEARCH), worker), "a", 128)[-1]
@@ -356,8 +352,7 @@ def test_memory_is_limited_to_the_share_of_what_was_free_on_a_cpu_and_not_at_all
     worker, info = FakeWorker(), run_info(budget={"memory": 0.5})
     run(info, worker)
     assert {job.limits.memory_bytes for job in worker.jobs} == {500}
-    on_a_gpu = info.cells[0].model_copy(update={"device": "cuda:0"})
-    assert CellJobs(info, Ledger()).memory_bytes(on_a_gpu, Pass.TIME) is None
+    assert CellJobs(info, Ledger()).memory_bytes(info.cells[0].model_copy(update={"device": "cuda:0"}), Pass.TIME) is None
 
 
 def test_a_cell_for_fidelity_gets_its_own_pass_a_check_and_neither_clock_nor_memory() -> None:
@@ -367,7 +362,6 @@ def test_a_cell_for_fidelity_gets_its_own_pass_a_check_and_neither_clock_nor_mem
     jobs = [(job.phase, job.replicate) for job in worker.jobs]
     assert jobs[0] == (Pass.CHECK, 0)
     assert jobs[1:] == [(Pass.FIDELITY, replicate) for replicate in range(3) for _ in info.cells]
-
     # one that fails is not tried again, nor a longer one
     worker = FakeWorker(lambda job: Failed(status=Status.OOM_HOST, reason="so it is"))
     records = run(info, worker)
@@ -380,7 +374,6 @@ def test_a_cell_for_fidelity_gets_its_own_pass_a_check_and_neither_clock_nor_mem
 def test_a_training_is_one_pass_a_seed_and_one_for_memory_and_no_record_says_where_its_checkpoints_lay(tmp_path: Path) -> None:
     worker = FakeWorker()
     records = run(run_info(**MODEL), worker, checkpoints=tmp_path)
-    folders = Counter((job.phase, job.folder) for job in worker.jobs)
-    assert folders == {(Pass.TRAIN, str(tmp_path)): 3, (Pass.MEMORY, None): 1}
+    assert Counter((job.phase, job.folder) for job in worker.jobs) == {(Pass.TRAIN, str(tmp_path)): 3, (Pass.MEMORY, None): 1}
     assert {record.job.folder for record in records} == {None}
     assert not any(str(tmp_path) in record.line() for record in records)

@@ -172,8 +172,7 @@ def test_a_side_of_a_verdict_keeps_the_warm_up_of_its_own_first_process_and_a_pa
     seeds: dict[int, set[int]] = {}
     for job in machine.jobs:
         place = PLAN.place(job.replicate)
-        first = PLAN.number(Place(place.verdict, place.side, 0))
-        assert job.warmup == (None if place.replicate == 0 else 100 + first)
+        assert job.warmup == (None if place.replicate == 0 else 100 + PLAN.number(Place(place.verdict, place.side, 0)))
         assert job.limits.first_call == (0.1 if place.replicate == 0 else None)
         seeds.setdefault(PLAN.pair(job.replicate), set()).add(job.seed)
     assert all(len(drawn) == 1 for drawn in seeds.values())
@@ -185,7 +184,6 @@ def test_the_check_is_made_once_and_first_and_a_method_that_fails_it_is_not_time
     assert records[0].job.phase is Pass.CHECK
     # and memory is never measured
     assert Counter(record.job.phase for record in records) == {Pass.CHECK: 1, Pass.TIME: PLAN.processes}
-
     wrong = Failed(status=Status.INCORRECT, reason="wrong")
     check, timed = Machine(lambda job: wrong if job.phase is Pass.CHECK else warmed(job)).run(checks=CHECKS)
     assert (check.job.phase, timed.job.phase) == (Pass.CHECK, Pass.TIME)
@@ -217,5 +215,4 @@ def test_a_method_that_cannot_be_measured_at_all_is_tried_once_and_one_that_fail
     (record,) = failing(range(PLAN.processes)).run()
     assert not record.ok
     order = [number for replicate in range(3) for group in groups(PLAN, replicate, 0) for number in group]
-    records = failing([*order[4:13], *order[20:]]).run()
-    assert [record.job.replicate for record in records] == order[:30]
+    assert [record.job.replicate for record in failing([*order[4:13], *order[20:]]).run()] == order[:30]
