@@ -79,9 +79,7 @@ def test_a_holder_is_named_by_its_command_and_once_though_turns_are_taken() -> N
     assert f"process {os.getpid()} (attnbench run 'my suite.yaml'; since 20" in said[0]
 
 
-def test_whoever_does_not_want_to_wait_is_refused_until_the_holder_dies_of_which_nobody_is_told(
-    measuring: Measuring, tmp_path: Path
-) -> None:
+def test_whoever_does_not_want_to_wait_is_refused_until_the_holder_dies_untold(measuring: Measuring, tmp_path: Path) -> None:
     # the lane is the same wherever temporary files lie
     (tmp_path / "elsewhere").mkdir()
     other, said = measuring(TMPDIR=str(tmp_path / "elsewhere")), list[str]()

@@ -167,8 +167,7 @@ def test_what_is_compared_is_measured_in_one_lane() -> None:
 
 
 def test_a_lane_that_is_lost_hands_on_all_its_bundles_and_the_job_in_hand_counts_as_a_try() -> None:
-    heads = [Head(), Head(last=4)]
-    records = [record for _, record in carry_out_in_lanes(shared([], 2), heads)]
+    records = [record for _, record in carry_out_in_lanes(shared([], 2), [Head(), Head(last=4)])]
     (lost,) = [r for r in records if isinstance(r.outcome, Failed)]
     again = [r for r in records if r.job.cell == lost.job.cell and r.job.phase is lost.job.phase]
     assert [(r.job.attempt, r.ok) for r in again if r.job.replicate == lost.job.replicate] == [(0, False), (1, True)]

@@ -35,9 +35,7 @@ def test_a_task_goes_on_with_its_shard_and_the_user_s_options_come_last() -> Non
         slurm.script(Path("/x"), "s", 1, "--comment='half", Path("/"))
 
 
-def test_some_tasks_of_a_script_are_submitted_or_it_is_told_in_slurm_s_words_why_not(
-    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_are_submitted_or_slurm_s_words_say_why_not(play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     play(sbatch="echo '4711;cluster'")
     assert slurm.submit(tmp_path / "slurm.sh", [3, 7]) == "4711"
     assert (tmp_path / "said").read_text() == f"sbatch --parsable --array=3,7 {tmp_path}/slurm.sh\n"
@@ -64,9 +62,7 @@ def test_how_a_task_ended_is_asked_of_the_accounts_and_else_of_the_controller(pl
     assert slurm.ended("4", 2) == ""
 
 
-def test_waiting_outlasts_a_controller_that_is_started_anew_and_tells_each_change_and_each_end_once(
-    play: Play, tmp_path: Path
-) -> None:
+def test_waiting_outlasts_a_controller_started_anew_and_tells_each_change_and_each_end_once(play: Play, tmp_path: Path) -> None:
     suite = {"name": "t", "axes": {"N": ["2^7..2^9"], "causal": [True]}, "methods": ("softmax.sdpa",), "replicates": 2}
     submission = Submission(RunFolder.create(tmp_path / "results", run_of(suite)), "", 3, ("9",))
     # busy, silent, busy as before, then over

@@ -54,10 +54,8 @@ def enabled(session: Session, request: pytest.FixtureRequest) -> Make:
 
     def _make() -> AttentionBenchmark:
         timer = Timer(time.perf_counter)
-        options = {**ours.options, "timer": NameWrapper(timer), "max_time": 0.02, "min_rounds": 3}
-        benchmark = BenchmarkFixture(
-            request.node, add_stats=[].append, logger=ours.logger, warner=request.node.warn, disabled=False, **options
-        )
+        options = {**ours.options, "timer": NameWrapper(timer), "max_time": 0.02, "min_rounds": 3, "disabled": False}
+        benchmark = BenchmarkFixture(request.node, add_stats=[].append, logger=ours.logger, warner=request.node.warn, **options)
         return AttentionBenchmark(benchmark, timer, request.node, session)
 
     return _make
@@ -153,9 +151,7 @@ def test_parameters_reach_the_method_which_may_be_a_class(
         (Mine(Problem(N=16384, H=1, D=1)), {}, ValueError, "N=16384 is too long to check"),
     ],
 )
-def test_what_cannot_be_meant_is_an_error(
-    call: Call, method: Any, given: dict[str, Any], error: type[Exception], words: str
-) -> None:
+def test_nonsense_is_an_error(call: Call, method: Any, given: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call(method, **given)
 
@@ -268,9 +264,7 @@ def test_a_class_of_the_same_name_is_checked_anew(enabled: Make) -> None:
 
 @QUICK
 @pytest.mark.parametrize(("min_sample", "batch"), [(0.0, 1), (0.009, 5)])
-def test_rounds_are_the_device_s_own_seconds(
-    enabled: Make, monkeypatch: pytest.MonkeyPatch, min_sample: float, batch: int
-) -> None:
+def test_rounds_are_the_device_s_seconds(enabled: Make, monkeypatch: pytest.MonkeyPatch, min_sample: float, batch: int) -> None:
     def sample(call: Callable[[], object], batch: int, look: Callable[[object], None] = drop) -> float:
         """Every call takes two milliseconds of the device, whatever the host needs."""
         batches.append(batch)
@@ -300,8 +294,7 @@ def test_host_time_waits_for_the_device() -> None:
 @pytest.mark.benchmark(group="mine", timer=time.process_time)
 def test_what_the_mark_says_stays(session: Session, attention_benchmark: AttentionBenchmark) -> None:
     attention_benchmark("plain:Plain", **SMALL)
-    assert attention_benchmark.benchmark.group == "mine"
-    assert attention_benchmark.timer.host is time.process_time
+    assert (attention_benchmark.benchmark.group, attention_benchmark.timer.host) == ("mine", time.process_time)
 
 
 @QUICK

@@ -83,8 +83,7 @@ def test_the_label_shows_the_parameters_in_order_and_the_kind_of_a_device_has_no
     [("float32", "highest", "float32"), ("float32", "high", "float32, matmul high"), ("bfloat16", "high", "bfloat16")],
 )
 def test_float32_whose_products_may_be_rounded_has_a_roof_of_its_own(dtype: str, precision: str, ceiling: str) -> None:
-    cell = Cell(method="m", problem=Problem(N=8, dtype=dtype), matmul_precision=Precision(precision))
-    assert cell.ceiling == ceiling
+    assert Cell(method="m", problem=Problem(N=8, dtype=dtype), matmul_precision=Precision(precision)).ceiling == ceiling
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.store import cache as module
 from attnbench.store.cache import (
-    NoiseFloor,
     keep_answer,
     keep_noise_floor,
     known_answer,
@@ -37,9 +36,7 @@ pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.mark.parametrize("changed", ["family/one.py", "family/shared.py", "__init__.py", ".."])
-def test_an_answer_is_known_until_its_package_changes_or_another_comes_or_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
-) -> None:
+def test_an_answer_is_known_until_its_package_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     package = tmp_path / "site" / "asked_package"
     (package / "family").mkdir(parents=True)
@@ -66,8 +63,7 @@ def seen(products: float, copies: float, cached: float | None = None, name: str 
 
 def test_a_busy_machine_lowers_no_roof_a_quiet_one_raises_each_and_dtypes_and_environments_have_their_own() -> None:
     with_highest_roofs("e", seen(30, 10, 50))
-    busy = with_highest_roofs("e", seen(17, 12, None))
-    assert busy == known_roofs("e") == seen(30, 12, 50)
+    assert with_highest_roofs("e", seen(17, 12, None)) == known_roofs("e") == seen(30, 12, 50)
     assert with_highest_roofs("e", seen(5, 5, name="bfloat16")) == seen(5, 5, name="bfloat16")
     assert with_highest_roofs("other", seen(17, 10)) == seen(17, 10)
     known = known_roofs("e")
@@ -75,9 +71,9 @@ def test_a_busy_machine_lowers_no_roof_a_quiet_one_raises_each_and_dtypes_and_en
     assert set(known.roof) == {"float32", "bfloat16"}
 
 
-def floor(environment: str = "abc", *smallest: tuple[int, float]) -> NoiseFloor:
+def floor(environment: str = "abc", *smallest: tuple[int, float]) -> module.NoiseFloor:
     known = smallest or ((3, 0.09), (5, 0.05), (10, 0.03))
-    return NoiseFloor(environment=environment, device="cpu", about="m, N=8", run="r", verdicts=200, smallest=known)
+    return module.NoiseFloor(environment=environment, device="cpu", about="m, N=8", run="r", verdicts=200, smallest=known)
 
 
 def test_the_last_noise_floor_is_known_in_its_own_environment_only_which_is_a_name_and_never_a_path(cache: Path) -> None:
@@ -168,8 +164,7 @@ def test_runs_are_in_the_order_of_their_start_and_tracks_hold_what_each_came_to(
     track, *_, failed = found.tracks
     assert [track.cell for track in found.tracks] == CELLS
     assert (track.runs.tolist(), track.values.tolist(), track.spread.tolist()) == ([0, 1, 2], [1, 2, 3], [0.01] * 3)
-    assert track.counters.tolist() == [1] * 3
-    assert track.failures.tolist() == [-1] * 3
+    assert (track.counters.tolist(), track.failures.tolist()) == ([1] * 3, [-1] * 3)
     # a failure is kept with its reason and has no number
     assert all(map(math.isnan, failed.values))
     assert [failed.reasons[i] for i in failed.failures] == [("oom_host", f"too large by {day}") for day in (1, 2, 3)]

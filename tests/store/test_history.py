@@ -45,8 +45,7 @@ def test_a_run_that_was_added_is_read_back_whole(history: History, run: Path, ru
     assert history.holds(place)
     assert list(history.places()) == ["s/i"]
     with history.folder("s/i") as folder:
-        assert folder.info() == run_info
-        assert folder.records() == [numbered(1)]
+        assert (folder.info(), folder.records()) == (run_info, [numbered(1)])
     files, root = fsspec.url_to_fs(history.address)
     names = {str(name).removeprefix(f"{root}/s/i/") for name in files.find(root)}
     assert names == {"run.json", "records.jsonl", "forward/time.png"}

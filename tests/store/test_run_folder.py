@@ -79,9 +79,7 @@ def test_compressed_records_are_read_and_expanded_before_more_are_added(kept: Ke
     assert notes(kept.folder.records()) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    "spoil", [lambda data: data[:-9], lambda data: b"x" + data, lambda data: data[:30] + b"xxxx" + data[34:]]
-)
+@pytest.mark.parametrize("spoil", [lambda raw: raw[:-9], lambda raw: b"x" + raw, lambda raw: raw[:30] + b"xxxx" + raw[34:]])
 @pytest.mark.parametrize("call", ["records", "repair"])
 @pytest.mark.parametrize("ending", ["jsonl.gz", "parquet"])
 def test_compressed_records_that_are_torn_stay(kept: Kept, call: str, ending: str, spoil: Callable[[bytes], bytes]) -> None:

@@ -43,8 +43,7 @@ def test_a_key_of_a_device_that_has_no_value_changes_nothing() -> None:
 
 
 def test_all_methods_of_a_shape_stand_together() -> None:
-    axes = {"N": [16, 8], "causal": [True, False]}
-    got = cells(axes=axes, workloads=["forward", "forward_backward"], methods=["b", "a"])
+    got = cells(axes={"N": [16, 8], "causal": [True, False]}, workloads=["forward", "forward_backward"], methods=["b", "a"])
     shapes = {method: [(c.problem, c.workload) for c in got if c.method == method] for method in ("a", "b")}
     assert shapes["a"] == shapes["b"]
     assert [cell.method for cell in got] == ["b", "a"] * 8
@@ -205,8 +204,7 @@ def test_an_override_changes_only_the_keys_that_are_written_and_on_no_other_devi
     ],
 )
 def test_one_batch_rule_replaces_the_other(base: dict[str, Any], over: dict[str, Any], batches: set[tuple[int, Batch]]) -> None:
-    got = cells(axes={"N": [8, 16], **base}, on={"cpu": {"axes": over}})
-    assert {(cell.problem.B, cell.batch) for cell in got} == batches
+    assert {(cell.problem.B, cell.batch) for cell in cells(axes={"N": [8, 16], **base}, on={"cpu": {"axes": over}})} == batches
 
 
 def test_an_override_may_replace_methods_and_workloads_and_changes_only_what_it_writes_of_the_model() -> None:
@@ -221,8 +219,7 @@ def test_an_override_may_replace_methods_and_workloads_and_changes_only_what_it_
 def test_what_is_reported_and_how_often_it_is_repeated_is_no_part_of_a_suite_s_digest() -> None:
     suite = load("quick").suite.resolved("cpu")
     same = suite.model_copy(update={"replicates": 7, "source": "x", "device": "cuda:1"})
-    other = suite.model_copy(update={"seed": 1})
-    assert suite.digest == same.digest != other.digest
+    assert suite.digest == same.digest != suite.model_copy(update={"seed": 1}).digest
 
 
 def test_a_workload_with_a_model_takes_every_model_and_the_others_none() -> None:

@@ -2,6 +2,7 @@
 
 import time
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,7 @@ from hypothesis import strategies as st
 from attnbench.schema.suite import Suite
 from attnbench.suite.load import SuiteError, load, shipped
 
-BOMB = "a: &a [x, x]\n" + "".join(
-    f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
-)
+BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in pairwise("abcdefghi"))
 HOSTILE: dict[str, str | bytes] = {
     "alias bomb": BOMB,
     "alias of itself": "a: &a [*a]\n",
