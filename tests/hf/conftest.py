@@ -18,9 +18,8 @@ SIZES: dict[str, Any] = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 128,
 }
-_OF_GPT2 = {"n_embd": 64, "n_layer": LAYERS, "n_head": 4, "n_positions": 128} | dict.fromkeys(
-    ("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0
-)
+_NO_DROPOUT = {"attn_pdrop": 0, "embd_pdrop": 0, "resid_pdrop": 0}
+_OF_GPT2 = {"n_embd": 64, "n_layer": LAYERS, "n_head": 4, "n_positions": 128} | _NO_DROPOUT
 _OF_BART = {"d_model": 64, "decoder_ffn_dim": 96, "max_position_embeddings": 128} | {
     f"{part}_{name}": size for part in ("encoder", "decoder") for name, size in (("layers", LAYERS), ("attention_heads", 4))
 }

@@ -16,9 +16,7 @@ from tests.hf.conftest import KINDS, LAYERS, logits, model_of, padded, tokens_of
 
 pytestmark = pytest.mark.peers
 EXACT = ("softmax.sdpa", "softmax.naive")
-SEVERAL = (
-    *("softmax.sdpa", "softmax.mla", "linear.chunked", "delta.gated_deltanet", "gated.mamba2", "sparse.dsa", "vq.blockwise"),
-)
+SAMPLE = ("softmax.sdpa", "softmax.mla", "linear.chunked", "delta.gated_deltanet", "gated.mamba2", "sparse.dsa", "vq.blockwise")
 PARAMS = {"stride": 4, "window": 8, "block": 8, "k": 8}
 """Structure that is shorter than the sequences; and a stride, which else would follow from the length."""
 ENDS = (0, LAYERS - 1)
@@ -107,7 +105,7 @@ def test_every_registered_method_is_causal_and_writes_the_same_with_a_cache_and_
 def test_every_swapped_method_is_causal_and_writes_the_same_with_its_state_in_padded_batches_and_beams(hf: Any) -> None:
     some, mask = padded(tokens_of(2, 40), 0, 7)
     methods = able(lambda method, **params: hf.swap(model_of(), method, **params))
-    assert {*SEVERAL, "delta.deltaproduct", "delta.kda", "softmax.fox", "blocks.nsa", "lsh.full"} <= set(methods)
+    assert {*SAMPLE, "delta.deltaproduct", "delta.kda", "softmax.fox", "blocks.nsa", "lsh.full"} <= set(methods)
     for method in methods:
         model = hf.swap(model_of(), method, layers=ENDS, **params_of(method))
         is_causal(model, method)
@@ -133,14 +131,12 @@ def test_an_encoder_takes_methods_without_a_causal_form_and_padding_behind_its_r
             said = model(tokens, attention_mask=mask).last_hidden_state
             if name == "softmax.naive":
                 torch.testing.assert_close(said[mask > 0], own[mask > 0], rtol=0, atol=1e-5)
-            alone = model(tokens[1:, :13]).last_hidden_state
-            torch.testing.assert_close(said[1:, :13], alone, rtol=0, atol=1e-5)
+            torch.testing.assert_close(said[1:, :13], model(tokens[1:, :13]).last_hidden_state, rtol=0, atol=1e-5)
 
 
 def test_a_method_within_a_layers_window_keeps_its_own_where_that_is_shorter(hf: Any) -> None:
     near, wide = (model_of("mistral", sliding_window=w) for w in (4, 8))
-    name = hf.register("sparse.window", window=4)
-    wide.set_attn_implementation(name)
+    wide.set_attn_implementation(hf.register("sparse.window", window=4))
     torch.testing.assert_close(logits(wide, tokens_of()), logits(near, tokens_of()), rtol=0, atol=1e-5)
 
 
@@ -158,9 +154,7 @@ def test_a_method_within_a_layers_window_keeps_its_own_where_that_is_shorter(hf:
         *(("softmax.naive", {"name": name}, "read as a kernel") for name in ("my-flash", "me/mine", "paged|mine")),
     ],
 )
-def test_what_is_no_function_of_q_k_v_and_names_of_kernels_are_not_registered(
-    method: str, params: dict[str, Any], says: str, hf: Any
-) -> None:
+def test_what_is_not_of_q_k_v_and_names_of_kernels_are_refused(method: str, params: dict[str, Any], says: str, hf: Any) -> None:
     with pytest.raises((hf.CannotError, UnsupportedError, LookupError, TypeError), match=says):
         hf.register(method, **params)
 
@@ -206,7 +200,7 @@ def test_a_method_that_does_not_decode_says_so_when_a_cache_asks_it_to(hf: Any) 
         written(model, tokens)
 
 
-@pytest.mark.parametrize("method", SEVERAL)
+@pytest.mark.parametrize("method", SAMPLE)
 def test_a_swapped_model_trains_and_every_weight_of_its_own_gets_a_gradient(method: str, hf: Any) -> None:
     model, tokens = hf.swap(model_of(), method, layers=ENDS, **params_of(method)).train(), tokens_of(3, 40)
     optimiser, losses = torch.optim.AdamW(model.parameters(), 1e-3), []
@@ -226,7 +220,7 @@ def test_a_swapped_model_trains_and_every_weight_of_its_own_gets_a_gradient(meth
 
 @pytest.mark.parametrize(
     "methods",
-    [*({method: ENDS} for method in SEVERAL), {"gated.mamba2": [0], "sparse.window": [2]}],
+    [*({method: ENDS} for method in SAMPLE), {"gated.mamba2": [0], "sparse.window": [2]}],
     ids=lambda methods: " and ".join(methods),
 )
 def test_a_swapped_model_and_a_hybrid_say_the_same_when_read(methods: dict[str, Any], tmp_path: Path, hf: Any) -> None:
@@ -273,7 +267,7 @@ def test_without_a_rotary_embedding_a_layer_that_has_no_order_of_its_own_forgets
     torch.testing.assert_close(logits(model, turned)[:, -1], logits(model, tokens)[:, -1], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", SEVERAL)
+@pytest.mark.parametrize("method", SAMPLE)
 def test_gradient_checkpointing_changes_no_gradient(method: str, hf: Any) -> None:
     found = []
     for checkpointing in (False, True):

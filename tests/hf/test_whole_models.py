@@ -67,8 +67,7 @@ def test_a_run_measures_every_workload_of_a_whole_model(config: str, tmp_path: P
     assert len(frame) == 2 * len(WORKLOADS) * len(METHODS)
     assert set(frame.status) == {"ok"}, frame[["method", "workload", "status", "reason"]]
     assert set(frame.config) == {config}
-    shares = frame[frame.workload != "model_train"].attention_share
-    assert shares.between(0.001, 0.999).all()
+    assert frame[frame.workload != "model_train"].attention_share.between(0.001, 0.999).all()
     states = frame[(frame.workload == "model_decode") & (frame.N == 128)].set_index("method").state_bytes
     # keys and values of two heads of 16 in three layers; and a state of 16 × 16 for each of these heads
     assert states["softmax.transformers_sdpa"] == states["softmax.sdpa"] == 3 * 2 * 2 * 128 * 16 * 4

@@ -182,8 +182,7 @@ def test_it_is_called_so_that_the_method_comes_out(name: str, params: dict[str, 
 
 @pytest.mark.parametrize("name", [name for name in (*GATED, *DELTA, *LINEAR) if not name.endswith("naive")])
 def test_documents_in_one_row_are_one_call_that_is_told_where_they_begin(name: str, fla: Calls) -> None:
-    row = Problem(**{**SHAPE, "B": 1, "N": 83}, documents=(70, 1, 12))
-    method: Any = packed(load(name))(row).double()
+    method: Any = packed(load(name))(Problem(**{**SHAPE, "B": 1, "N": 83}, documents=(70, 1, 12))).double()
     is_its_definition(method)
     method(*inputs_of(method))
     told, again = (call["borders"] for call in fla)
@@ -223,8 +222,7 @@ def test_nsa_gets_choices_with_the_own_block_or_makes_its_own(given_choices: boo
 def test_tokens_are_filled_up_to_whole_chunks(name: str, fla: Calls) -> None:
     method = load(name)(Problem(B=1, H=2, N=70, D=8, causal=True), chunk=32)
     assert method(*type(method).inputs(method.problem, torch.Generator())).shape == (1, 2, 70, 8)
-    assert fla[0]["chunk_size"] == 32
-    assert fla[0]["k"].numel() == 2 * 96 * 8
+    assert (fla[0]["chunk_size"], fla[0]["k"].numel()) == (32, 2 * 96 * 8)
 
 
 @pytest.mark.usefixtures("fla")
@@ -271,9 +269,7 @@ ELSEWHERE: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("name", ["gated.mamba2_fla", "delta.gated_deltanet_fla"])
-def test_a_gated_backward_is_refused_on_hopper_with_what_would_do_and_nowhere_else(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gated_backward_is_refused_on_hopper_alone_with_what_would_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     has: dict[str, Any] = {"triton": "3.6.0", "capability": (9, 0), "tilelang": None, "dtype": "bfloat16"}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: has["capability"])
@@ -285,8 +281,7 @@ def test_a_gated_backward_is_refused_on_hopper_with_what_would_do_and_nowhere_el
         said: str | None = load(name).why_not(cell)
         return said
 
-    assert refusal(name, Workload.FORWARD_BACKWARD) == WORDS
-    assert refusal(name, Workload.FORWARD) is None
+    assert (refusal(name, Workload.FORWARD_BACKWARD), refusal(name, Workload.FORWARD)) == (WORDS, None)
     # these do not reach that kernel
     for other in ("gated.retnet_fla", "gated.gla_fla", "delta.deltanet_fla", "delta.kda_fla"):
         assert refusal(other, Workload.FORWARD_BACKWARD) is None

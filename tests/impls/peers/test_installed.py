@@ -213,8 +213,7 @@ def test_reflections_between_tokens_are_those_of_flash_linear_attention(kv_heads
     from fla.ops.path_attn.naive import naive_path_attn
 
     call = called("softmax.path", H=4, kv_heads=kv_heads, N=300)
-    inputs = (x.detach().transpose(1, 2) for x in call.inputs)
-    theirs = naive_path_attn(*inputs, g=torch.zeros(2, 300, 4), scale=0.25)
+    theirs = naive_path_attn(*(x.detach().transpose(1, 2) for x in call.inputs), g=torch.zeros(2, 300, 4), scale=0.25)
     torch.testing.assert_close(call.forward(), theirs.transpose(1, 2), rtol=0, atol=2e-5)
 
 
@@ -246,9 +245,7 @@ def given(x: torch.Tensor) -> Any:
         ("blocks.csa", {"block": 4, "window": 12, "k": 5}, "DeepseekV4CSACompressor"),
     ],
 )
-def test_compressed_attention_is_that_of_deepseek_v4(
-    name: str, params: dict[str, int], kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compression_is_that_of_deepseek(name: str, params: dict[str, int], kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of transformers, given what its projections would make, and without its rotation."""
     from transformers.models.deepseek_v4 import modeling_deepseek_v4 as v4
     from transformers.models.deepseek_v4.configuration_deepseek_v4 import DeepseekV4Config
@@ -259,9 +256,8 @@ def test_compressed_attention_is_that_of_deepseek_v4(
     ours: Any = call.method
     rates = {"compressed_sparse_attention": params["block"], "heavily_compressed_attention": params["block"]}
     widths = {"hidden_size": 16, "head_dim": 16, "num_attention_heads": 4, "q_lora_rank": 16, "num_hidden_layers": 2}
-    config = DeepseekV4Config(
-        **widths, compress_rates=rates, index_n_heads=2, index_head_dim=8, index_topk=params.get("k", 1), rms_norm_eps=1e-6
-    )
+    index = {"index_n_heads": 2, "index_head_dim": 8, "index_topk": params.get("k", 1)}
+    config = DeepseekV4Config(**widths, **index, compress_rates=rates, rms_norm_eps=1e-6)
     monkeypatch.setattr(v4, "apply_rotary_pos_emb", lambda x, *_, **__: x)
     theirs: Any = getattr(v4, kind)(config)
 

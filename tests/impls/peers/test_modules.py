@@ -189,8 +189,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def called(name: str, causal: bool = False, **params: Any) -> Call:
-    M = 5 if name == LINEAR else 8
-    return Call(Variant(name, params), Problem(**SHAPE, M=M, causal=causal), trains=True)
+    return Call(Variant(name, params), Problem(**SHAPE, M=5 if name == LINEAR else 8, causal=causal), trains=True)
 
 
 CASES: list[tuple[str, dict[str, Any]]] = [
@@ -274,8 +273,7 @@ def test_hugging_face_is_configured_as_asked_without_dropout() -> None:
     [(128, 64, 4), (192, 64, 4), (4096, 64, 128), (8192, 64, [16, 16]), (16384, 64, [16, 32]), (1024, 4, [16, 32])],
 )
 def test_buckets_of_hugging_face_are_a_power_of_two_in_two_factors_where_many(N: int, bucket_size: int, buckets: Any) -> None:
-    method = load(HUGGING)(Problem(B=1, H=1, N=N, D=8), bucket_size=bucket_size)
-    assert method.attention.config.num_buckets == buckets
+    assert load(HUGGING)(Problem(B=1, H=1, N=N, D=8), bucket_size=bucket_size).attention.config.num_buckets == buckets
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -324,5 +322,4 @@ def test_hashing_and_attention_are_counted_and_only_attention_goes_back(name: st
     hashing, attention = slots * 2 * 64 * planes, slots * 2 * 64 * 2 * 128
     for workload, passes, moved in ((Workload.FORWARD, 1, 3), (Workload.FORWARD_BACKWARD, 3, 8)):
         cost = load(name).cost(problem, {}, workload)
-        assert cost.executed_flops == hashing + passes * attention
-        assert cost.traffic_bytes == moved * 2 * 4 * N * 64 * 4
+        assert (cost.executed_flops, cost.traffic_bytes) == (hashing + passes * attention, moved * 2 * 4 * N * 64 * 4)

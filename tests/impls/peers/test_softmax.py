@@ -149,9 +149,7 @@ def test_what_a_gpu_of_another_generation_has_no_kernel_for_is_refused_in_words(
 
 
 @pytest.mark.parametrize("switch", ["FA3", "FA4"])
-def test_torch_s_switch_is_set_when_the_method_is_built_and_a_torch_without_it_is_named(
-    switch: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_torch_s_switch_is_set_when_built_and_a_torch_without_is_named(switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     switched: list[str] = []
     name, problem = f"softmax.sdpa_{switch.lower()}", Problem(N=64, dtype="float16")
     monkeypatch.setattr(torch.nn.attention, "activate_flash_attention_impl", switched.append)
@@ -247,9 +245,7 @@ def in_int8(x: Tensor, block: int) -> Tensor:
 
 
 @pytest.mark.parametrize("kv_heads", [4, 2])
-def test_sage_is_called_so_that_its_definition_comes_out_which_is_near_to_softmax(
-    kv_heads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sage_is_called_so_that_its_definition_comes_out_near_softmax(kv_heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Calls = []
 
     def sageattn(q: Tensor, k: Tensor, v: Tensor, *, sm_scale: float, **how: Any) -> Tensor:
