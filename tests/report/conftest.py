@@ -11,29 +11,13 @@ import pytest
 
 from attnbench.analyze.quantities import Quantity, Unit, quantities
 from attnbench.report.drawing import style
+from attnbench.schema import outcome as names
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.cost import Cost
 from attnbench.schema.errand import Description, Job, Pass, Roof, Surroundings, main_pass
 from attnbench.schema.figures import FIGURES
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import (
-    ACCURACY,
-    BITS,
-    COMPLETED,
-    CURVE,
-    CURVE_ACCURACY,
-    CURVE_ERROR_RATE,
-    DRAWN,
-    ERROR_RATE,
-    GIVEN,
-    LOSS,
-    STATE_SOURCE,
-    Counter,
-    Failed,
-    Measured,
-    Series,
-    Status,
-)
+from attnbench.schema.outcome import CURVE, LOSS, STATE_SOURCE, Counter, Failed, Measured, Series, Status
 from attnbench.schema.problem import DType, Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -204,13 +188,13 @@ class Synthetic:
         seconds = [update * timed.samples["time"].values[0] for update in updates]
         values: dict[str, Sequence[float]] = {LOSS: losses[-1:], **dict(zip(CURVE, (updates, seconds, losses), strict=True))}
         if model.task in LANGUAGE:
-            values[BITS] = [losses[-1] / math.log(2)]
+            values[names.BITS] = [losses[-1] / math.log(2)]
         if guessed is not None:
             right = [1 - (1 - guessed) * loss / chance for loss in losses]
-            values |= {ACCURACY: right[-1:], CURVE_ACCURACY: right}
+            values |= {names.ACCURACY: right[-1:], names.CURVE_ACCURACY: right}
         if model.task is Task.SPEECH:
             errors = [loss / chance for loss in losses]
-            values |= {ERROR_RATE: errors[-1:], CURVE_ERROR_RATE: errors}
+            values |= {names.ERROR_RATE: errors[-1:], names.CURVE_ERROR_RATE: errors}
         facts: dict[str, Scalar | None] = {
             "updates": model.updates,
             "chance_loss": chance,
@@ -286,7 +270,7 @@ def pictures_of(model: Training, left: float) -> dict[str, Sequence[float]]:
     given = [[round(light) for light in spot] for spot in spots]
     drawn = [[noisy(light) for light in spot] for spot in spots]
     completed = [[*whole[:half], *map(noisy, spot[half:])] for whole, spot in zip(given, spots, strict=True)]
-    found = {GIVEN: given, COMPLETED: completed, DRAWN: drawn}
+    found = {names.GIVEN: given, names.COMPLETED: completed, names.DRAWN: drawn}
     return {name: [light for image in each for light in image] for name, each in found.items() if each}
 
 

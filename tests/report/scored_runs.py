@@ -3,22 +3,11 @@
 from collections.abc import Mapping
 
 from attnbench.report.findings import Findings
+from attnbench.schema import outcome as names
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Pass
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import (
-    BATCH_DIFFERENCE,
-    DETERMINISTIC_COST,
-    GRADIENT_ROUNDING,
-    MASS_RECALL,
-    OUTPUT_ERROR,
-    ROUNDING,
-    RUN_DIFFERENCE,
-    Failed,
-    Measured,
-    Series,
-    Status,
-)
+from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Series, Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import ReportSpec
@@ -69,19 +58,18 @@ def changed(record: Record, values: dict[str, float], facts: dict[str, Scalar | 
 def rounded_run() -> Synthetic:
     """Three methods, timed and held against their definitions; the last one has no backward."""
     report = ReportSpec(tables=("summary", "time", "numerics"), plots=("time", "numerics"))
-    laws = [Law(name, 1e-3, 1) for name in SHARES]
-    workloads = (Workload.FORWARD, Workload.NUMERICS)
+    laws, workloads = [Law(name, 1e-3, 1) for name in SHARES], (Workload.FORWARD, Workload.NUMERICS)
     return Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=workloads, report=report)
 
 
 def scored(run: Synthetic, cell: Cell, replicate: int) -> Record:
     share = SHARES[cell.method] * (1 + 0.01 * replicate)
-    values = {ROUNDING: share, BATCH_DIFFERENCE: 0.0, RUN_DIFFERENCE: 0.0}
+    values = {names.ROUNDING: share, names.BATCH_DIFFERENCE: 0.0, names.RUN_DIFFERENCE: 0.0}
     facts: dict[str, Scalar | None] = {}
     if cell.method == "fast.forward":
         facts["not_deterministic"] = "scatter has no such kernel"
     else:
-        values |= {GRADIENT_ROUNDING: 2 * share, DETERMINISTIC_COST: 1.25}
+        values |= {names.GRADIENT_ROUNDING: 2 * share, names.DETERMINISTIC_COST: 1.25}
     return run.record(cell, Measured(samples=sampled(values), facts=facts), replicate, Pass.NUMERICS)
 
 

@@ -25,9 +25,7 @@ def line_of(text: str, begin: str) -> str:
 @pytest.mark.parametrize(
     ("made", "file", "replicates"), [("small", "3", 3), ("small", "5", 5), ("decoding", "decode", 3), ("sweep", "sweep", 5)]
 )
-def test_the_summary_of_a_run_is_as_stored_and_within_eighty_columns(
-    request: pytest.FixtureRequest, made: str, file: str, replicates: int
-) -> None:
+def test_the_summary_is_as_stored_in_80_columns(request: pytest.FixtureRequest, made: str, file: str, replicates: int) -> None:
     # the sweep is of eight lengths, both masks, forward and backward, with a method for every kind of failure
     run = Synthetic() if made == "sweep" else request.getfixturevalue(made)
     text = console.summary(found(replace(run, replicates=replicates)))

@@ -69,16 +69,13 @@ def test_a_suite_gets_the_tables_it_asks_for(small: Synthetic) -> None:
 
 
 def test_what_a_summary_has_nothing_for_is_an_empty_column(small: Synthetic) -> None:
-    alone = summary(found(Synthetic([Law("linear.full", 1e-3, 1.0)])))
-    assert column(alone, "speed-up (no exact softmax ran)") == {""}
+    assert column(summary(found(Synthetic([Law("linear.full", 1e-3, 1.0)]))), "speed-up (no exact softmax ran)") == {""}
     run = small.run()
     bare = run.model_copy(update={"surroundings": run.surroundings.model_copy(update={"roof": {}})})
     assert column(summary(Findings.of(bare, small.records())), "of the roof") == {""}
 
 
-def test_speed_ups_are_over_the_methods_that_the_suite_names_or_over_each_usual_one(
-    small: Synthetic, decoding: Synthetic
-) -> None:
+def test_speed_ups_are_over_the_methods_that_the_suite_names_or_each_usual_one(small: Synthetic, decoding: Synthetic) -> None:
     small.report = ReportSpec(tables=("summary", "speedup"), baselines=("linear.chunked",))
     whole, by_length = tables(found(small))
     assert any(header.startswith("speed-up over linear.chunked(chunk=64) at ") for header in whole.headers)

@@ -37,11 +37,8 @@ BODY = "\n\\usepackage{booktabs,graphicx,siunitx}\n\\begin{document}\n\\input{ta
 def test_numbers_are_aligned_by_siunitx_and_what_is_no_number_is_in_braces() -> None:
     text = latex.one_table(TABLE, "x")
     rows = [line.split(" & ") for line in text.splitlines() if line.endswith(r"\\")][1:]
-    assert [row[1] for row in rows] == [
-        r"\bfseries 1234.5{\,ms $\pm$\,3\,\%}",
-        r"{\textbf{OOM}}",
-        r"9.1{\,ms $^{+12}_{-1}$\,\%}",
-    ]
+    times = [r"\bfseries 1234.5{\,ms $\pm$\,3\,\%}", r"{\textbf{OOM}}", r"9.1{\,ms $^{+12}_{-1}$\,\%}"]
+    assert [row[1] for row in rows] == times
     assert [row[2] for row in rows] == [r"1.2{$\times10^{-7}$} \\", r" \\", r"-0.3{} \\"]
     # a row that begins with a bracket is no option of the line before
     assert "\n{}[x] & " in text
@@ -91,8 +88,7 @@ def test_what_all_of_a_method_share_goes_first_and_else_the_middle() -> None:
     one = "lsh.reformer_pytorch(bucket_size=64, rounds=1)"
     names = short_names([*labels, "softmax.naive", one], 40)
     assert [names[label] for label in labels] == ["linformer.linformer(k=128, …)", "linformer.linformer(k=256, …)"]
-    assert names["softmax.naive"] == "softmax.naive"
-    assert names[one] == "lsh.reformer_pytorch…_size=64, rounds=1)"
+    assert (names["softmax.naive"], names[one]) == ("softmax.naive", "lsh.reformer_pytorch…_size=64, rounds=1)")
     # no labels of a method
     longer = [f"{label}, N=4k, forward" for label in labels]
     assert short_names(longer, 20)[longer[0]] == "linformer.…, forward"

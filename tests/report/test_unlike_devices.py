@@ -81,8 +81,7 @@ def test_two_runs_are_unlike_where_one_cell_was_measured_on_unlike_devices(findi
     alone = Findings.of(MADE.run(), MADE.records())
     assert _unlike(alone, findings) == (EPYC, XEON)
     assert _unlike(findings, findings) is None
-    remarks = judge_runs(alone, findings, 0.05, 0.05).remarks
-    assert any(line.startswith("Not alike: environment.processor") for line in remarks)
+    assert any(line.startswith("Not alike: environment.processor") for line in judge_runs(alone, findings, 0.05, 0.05).remarks)
     assert not judge_runs(findings, findings, 0.05, 0.05).remarks
     short = Synthetic(LAWS, (512, 1024), (True,), (Workload.FORWARD,))
     assert _unlike(Findings.of(short.run(), short.records()), findings) is None
@@ -161,6 +160,5 @@ def test_a_page_has_the_roof_and_the_environment_of_each_device(findings: Findin
     table = environment(Board((findings,)))
     assert table.headers == ("fact", EPYC, XEON)
     rows = {name: values for name, *values in table.rows}
-    assert rows["processor"] == ["AMD EPYC 9B14", "Intel Xeon 8481C"]
-    assert rows["environment"] == [HERE, THERE]
+    assert (rows["processor"], rows["environment"]) == (["AMD EPYC 9B14", "Intel Xeon 8481C"], [HERE, THERE])
     assert [text.partition(" in ")[0] for text in rows["roof, float32"]] == ["90.0 GFLOP/s", "900 GFLOP/s"]

@@ -15,11 +15,9 @@ from tests.report.conftest import Synthetic
 
 PLAIN = re.compile(r"[A-Za-z0-9_.:=(), +#/-]+")
 FILE = re.compile(r"[A-Za-z0-9_.=~-]+")
-TEXTS = st.one_of(
-    st.text(max_size=12), st.sampled_from(["", "True", "1", "1.0", "a", "a.b", "a(b=1)", "a, c=1", "nan", "../x"])
-)
-VALUES = st.one_of(st.booleans(), st.integers(-3, 3), st.floats(allow_nan=False, allow_infinity=False), TEXTS)
-PATHS = st.one_of(st.text(max_size=12), st.sampled_from(["", "a.txt", "a/b", "a_b", "a:b", "a~b", "../x", "a=b", "x" * 80]))
+TEXTS = st.text(max_size=12) | st.sampled_from(["", "True", "1", "1.0", "a", "a.b", "a(b=1)", "a, c=1", "nan", "../x"])
+VALUES = st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+PATHS = st.text(max_size=12) | st.sampled_from(["", "a.txt", "a/b", "a_b", "a:b", "a~b", "../x", "a=b", "x" * 80])
 METHODS = st.tuples(TEXTS, st.dictionaries(TEXTS, VALUES, max_size=2))
 TRAININGS = st.builds(
     Training,
@@ -67,9 +65,8 @@ FAVOR = {"chunk": 64, "feature_map": "favor"}
 def test_a_name_says_what_is_not_the_default_and_a_series_has_all_lengths(named: Cell, settings: str, params: str) -> None:
     assert cell_name(named) == f"{settings}/linear.chunked" + (f"({params})" if params else "")
     shared = re.sub(r"/N=.*", "", settings).replace("/", ".").replace(":", "~")
-    assert series_name(named) == f"{shared}.linear.chunked" + (
-        f"-{params.replace(', ', '-').replace('+', '')}" if params else ""
-    )
+    ending = f"-{params.replace(', ', '-').replace('+', '')}" if params else ""
+    assert series_name(named) == f"{shared}.linear.chunked{ending}"
 
 
 def test_the_name_says_nothing_of_the_other_cells_of_a_run_and_all_of_these_have_others(hostile: Synthetic) -> None:
@@ -77,8 +74,7 @@ def test_the_name_says_nothing_of_the_other_cells_of_a_run_and_all_of_these_have
     many = Synthetic(dtypes=("float32", "bfloat16"), heads=(8, 16))
     assert {cell_name(each) for each in alone.run().cells} <= {cell_name(each) for each in many.run().cells}
     # a batch that was searched for is told from a batch of one
-    searched = [cell(batch=batch) for batch in Batch]
-    for cells in (many.run().cells, hostile.run().cells, searched):
+    for cells in (many.run().cells, hostile.run().cells, [cell(batch=batch) for batch in Batch]):
         assert len({cell_name(each) for each in cells}) == len(cells)
 
 

@@ -49,9 +49,7 @@ def test_a_figure_that_is_added_to_the_vocabulary_is_in_every_file(name: str, ti
     assert any(b"joules" in text for text in FORMATS[name].make([source_of(tiny)]).files.values())
 
 
-def test_of_a_new_figure_more_of_which_is_better_the_action_has_a_list_of_its_own(
-    tiny: Synthetic, new_figure: NewFigure
-) -> None:
+def test_of_a_new_figure_more_of_which_is_better_the_action_has_its_own_list(tiny: Synthetic, new_figure: NewFigure) -> None:
     new_figure("samples_per_joule", more_is_better=True)
     bigger, smaller = (content(FORMATS[f"github-action-benchmark{end}"].make([source_of(tiny)])) for end in ("-bigger", ""))
     assert {each["value"] for each in bigger if each["name"].endswith("/samples_per_joule")} == {1.5}
@@ -90,9 +88,7 @@ def test_a_text_goes_to_stdout_and_nothing_else_does(to: str, run: Path, tmp_pat
     assert {file.name for file in run.iterdir()} == {"run.json", "records.jsonl"}
 
 
-def test_an_asv_folder_finds_its_repository_keeps_its_own_settings_and_holds_several_runs(
-    run: Path, later: Path, tmp_path: Path, command: Run
-) -> None:
+def test_an_asv_folder_finds_a_repository_keeps_settings_and_runs(run: Path, later: Path, tmp_path: Path, command: Run) -> None:
     (tmp_path / ".git").mkdir()
     out = tmp_path / "a" / "asv"
     command("export", run, "--to", "asv", "--out", out)
@@ -115,9 +111,7 @@ def test_an_asv_folder_finds_its_repository_keeps_its_own_settings_and_holds_sev
         ("parquet", "--out -: parquet is no text; name a path"),
     ],
 )
-def test_an_unknown_format_is_refused_and_what_is_no_text_cannot_go_to_stdout(
-    to: str, words: str, run: Path, refused: Refused
-) -> None:
+def test_an_unknown_format_is_refused_and_what_is_no_text_at_stdout(to: str, words: str, run: Path, refused: Refused) -> None:
     assert words in refused("export", run, "--to", to, "--out", "-")
 
 
@@ -127,18 +121,15 @@ def test_a_format_of_one_run_refuses_several(to: str, run: Path, later: Path, tm
     assert words == f"--to {to}: it holds one run, and 2 are named; several can be in: asv, otava, parquet"
 
 
-def test_several_runs_need_a_place_and_are_no_copies(
+def test_several_runs_need_a_place_and_no_copies(
     run: Path, later: Path, tmp_path: Path, tiny: Synthetic, refused: Refused
 ) -> None:
     assert refused("export", run, later, "--to", "otava") == "several runs: say by --out where the export goes"
     for again in (run, folder_of(tmp_path / "copy", tiny)):
-        words = refused("export", run, again, "--to", "asv", "--out", tmp_path / "x")
-        assert "are one run (20260101-030405-abcdef)" in words
+        assert "are one run (20260101-030405-abcdef)" in refused("export", run, again, "--to", "asv", "--out", tmp_path / "x")
 
 
-def test_what_cannot_be_written_is_told_and_a_folder_of_something_else_is_not_overwritten(
-    run: Path, tmp_path: Path, refused: Refused
-) -> None:
+def test_what_cannot_be_written_is_told_and_a_foreign_folder_stays(run: Path, tmp_path: Path, refused: Refused) -> None:
     file = tmp_path / "file"
     file.write_text("")
     assert "Not a directory" in refused("export", run, "--to", "asv", "--out", file / "asv")

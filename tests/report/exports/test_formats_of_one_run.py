@@ -74,8 +74,7 @@ def test_a_round_is_a_replicate_and_seconds_are_those_of_a_sample() -> None:
 
 def test_a_fact_that_json_has_no_number_for_is_a_word(tiny: Synthetic) -> None:
     odd = {**tiny.run().environment, "odd": [float("nan"), float("inf")]}
-    data = content(pytest_benchmark.make([source_of(tiny, environment=odd)]))
-    assert data["machine_info"]["facts"]["odd"] == ["nan", "inf"]
+    assert content(pytest_benchmark.make([source_of(tiny, environment=odd)]))["machine_info"]["facts"]["odd"] == ["nan", "inf"]
 
 
 def test_fidelity_has_no_time_and_that_is_said(tiny: Synthetic) -> None:
@@ -84,8 +83,7 @@ def test_fidelity_has_no_time_and_that_is_said(tiny: Synthetic) -> None:
     outcome = Measured(samples={MASS_RECALL: kept, OUTPUT_ERROR: kept})
     records = [tiny.record(cell, outcome, phase=Pass.FIDELITY) for cell in tiny.run().cells]
     export = pytest_benchmark.make([source_of(tiny, records=records)])
-    assert content(export)["benchmarks"] == []
-    assert export.notes == ("left out: 4 cells that are scored and not timed",)
+    assert (content(export)["benchmarks"], export.notes) == ([], ("left out: 4 cells that are scored and not timed",))
 
 
 def test_pytest_benchmark_compares_two_runs(either: Synthetic, tmp_path: Path) -> None:
@@ -123,8 +121,7 @@ def test_a_run_is_a_replicate_with_all_its_samples() -> None:
 def test_calls_that_were_timed_together_are_loops_and_warm_ups_are_kept(tiny: Synthetic) -> None:
     records = [changed(record, {"warmup": 0.5}, {"batch": 7}) for record in tiny.records()]
     run = benchmarks(source_of(tiny, records=records))[0]["runs"][0]
-    assert run["metadata"]["loops"] == 7
-    assert run["warmups"] == [[1, 0.5]]
+    assert (run["metadata"]["loops"], run["warmups"]) == (7, [[1, 0.5]])
 
 
 def test_the_last_attempt_of_a_replicate_counts(tiny: Synthetic) -> None:
@@ -133,8 +130,7 @@ def test_the_last_attempt_of_a_replicate_counts(tiny: Synthetic) -> None:
     stopped = Failed(status=Status.INTERRUPTED, reason="stopped by the user")
     records = tiny.records()
     for attempt, outcome in enumerate((again, stopped), 1):
-        job = Job(cell=cell, attempt=attempt)
-        records.append(records[0].model_copy(update={"job": job, "outcome": outcome}))
+        records.append(records[0].model_copy(update={"job": Job(cell=cell, attempt=attempt), "outcome": outcome}))
     (benchmark, *_) = benchmarks(source_of(tiny, records=records))
     assert benchmark["runs"][0]["values"] == [4.0, 4.0]
 

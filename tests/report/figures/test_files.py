@@ -71,7 +71,7 @@ def test_the_same_records_give_the_same_bytes_and_a_caption_that_ends_with_how_t
     assert [text for text in captions if not text.endswith(end)] == []
 
 
-def test_a_picture_in_pgf_is_as_large_as_the_others_and_runs_no_latex(
+def test_a_picture_in_pgf_is_as_large_as_others_and_runs_no_latex(
     everything: Everything, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
@@ -83,9 +83,7 @@ def test_a_picture_in_pgf_is_as_large_as_the_others_and_runs_no_latex(
     assert not re.search(r"[^\\]_", text)
 
 
-def test_a_caption_for_latex_has_a_label_and_names_that_are_commands_are_letters(
-    hostile: Synthetic, everything: Everything
-) -> None:
+def test_a_caption_for_latex_has_a_label_and_in_names_commands_are_letters(hostile: Synthetic, everything: Everything) -> None:
     assert as_stored("words/scaling.tex", made(everything(), "scaling", PAPER, "svg")["scaling.tex"].decode())
     pgf, caption = (made(found(hostile), "scaling", PAPER, "pgf")[f"scaling.{form}"].decode() for form in ("pgf", "tex"))
     assert "\\input" not in pgf.replace("\\textbackslash{}input", "")
@@ -144,8 +142,7 @@ def test_a_paper_with_all_figures_and_the_table_compiles_and_nothing_is_too_wide
     tmp_path: Path, everything: Everything, suited: Suited, head: str, widths: tuple[str, ...]
 ) -> None:
     assert set(widths) <= WIDTHS.keys()
-    forward = everything(workloads=(Workload.FORWARD,))
-    (tmp_path / "table.tex").write_text(latex.latex(tables(forward)))
+    (tmp_path / "table.tex").write_text(latex.latex(tables(everything(workloads=(Workload.FORWARD,)))))
     body = "".join(figures(tmp_path, suited, width) for width in widths)
     log = compiled(tmp_path, head, body + ("\\input{table.tex}\n" if head == _TWO else ""))
     assert re.findall(r"Overfull \\hbox.*", log) == []

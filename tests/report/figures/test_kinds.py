@@ -71,8 +71,7 @@ def test_notes_of_one_panel_do_not_meet() -> None:
 
 
 def test_without_failures_only_what_has_numbers_is_drawn() -> None:
-    findings = found(Synthetic(workloads=FORWARD, causal=(True,)))
-    (drawing,) = drawings(findings, "time", Sheet(failures=False))
+    (drawing,) = drawings(found(Synthetic(workloads=FORWARD, causal=(True,))), "time", Sheet(failures=False))
     (picture,) = drawing.sheets
     assert above(picture.axes[0]) == []
     assert not any(name.startswith(("sparse.strided", "linear.full")) for name in legend(picture))
@@ -223,7 +222,7 @@ def test_a_run_says_what_it_lacks(everything: Everything, small: Synthetic, lear
         assert said in refused(findings, kind), kind
 
 
-def test_methods_are_chosen_and_ordered_and_their_memory_is_by_the_counter_that_they_have(
+def test_methods_are_chosen_and_ordered_and_memory_is_by_the_counter_they_have(
     everything: Everything, small: Synthetic
 ) -> None:
     few = everything().only([Workload.FORWARD], ["sparse.strided", "softmax.sdpa"])
@@ -256,7 +255,7 @@ def test_pgf_holds_no_pixels(picturing: Synthetic) -> None:
 
 
 @pytest.mark.parametrize(("on", "across"), [(FOLDER, 2), (PAPER, 2), (sheet(Style.PAPER, "single"), 1), (SLIDE, 2)])
-def test_panels_stand_side_by_side_as_there_is_room_and_alone_with_their_section(
+def test_panels_stand_side_by_side_where_there_is_room_or_with_their_section(
     learning: Synthetic, on: Sheet, across: int
 ) -> None:
     panels = pictures(found(learning), "curves", on)[0].axes

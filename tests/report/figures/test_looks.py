@@ -36,8 +36,7 @@ def test_all_of_a_family_have_its_hue_a_marker_tells_any_two_apart_in_grey_and_o
 @given(st.lists(st.text(), unique=True, max_size=60))
 def test_whatever_the_names_no_two_are_alike(labels: list[str]) -> None:
     found = looks(labels)
-    assert list(found) == labels
-    assert len(set(found.values())) == len(labels)
+    assert (list(found), len(set(found.values()))) == (labels, len(labels))
 
 
 @pytest.mark.parametrize("count", [1, 7, 22, 120, 300])

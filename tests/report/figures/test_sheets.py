@@ -140,8 +140,7 @@ def test_the_web_gets_a_clear_ground_and_ink_for_white_and_black(on: str, kind: 
     for picture in pictures(on, kind):
         grounds = [picture.get_facecolor(), *(axes.get_facecolor() for axes in picture.axes)]
         assert all(to_rgba(ground)[3] == 0 for ground in grounds)
-        drawn = [each for each in picture.findobj() if isinstance(each, Line2D | Text) and each.get_visible()]
-        for artist in drawn:
+        for artist in [each for each in picture.findobj() if isinstance(each, Line2D | Text) and each.get_visible()]:
             assert 0.05 < luminance(artist.get_color()) < 0.75, artist
 
 

@@ -9,12 +9,13 @@ import pytest
 from attnbench.analyze.trend import Trends, look, quantity_called
 from attnbench.report.findings import Findings
 from attnbench.schema.cell import Cell, Workload
-from attnbench.schema.history import Entry, Track
+from attnbench.schema.history import Entry
 from attnbench.schema.outcome import Counter, Failed, Measured, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import ReportSpec
+from tests.analyze.conftest import track_of
 from tests.report.conftest import Law, Synthetic
 
 WORDS = (
@@ -154,20 +155,10 @@ def trends() -> Trends:
         )
         for i in range(40)
     ]
-    tracks, failed = [], np.arange(40) >= 38
+    tracks = []
     for seed, word in enumerate(WORDS):
         seconds = np.repeat([0.01, 0.02], 20) * np.exp(np.random.default_rng(seed).normal(0, 0.01, 40))
-        tracks.append(
-            Track(
-                suite="nightly",
-                machine=word,
-                cell=Cell(method=word, problem=Problem(N=1024)),
-                runs=np.arange(40),
-                values=np.where(failed, np.nan, seconds),
-                spread=np.full(40, 0.01),
-                counters=np.where(failed, -1, 0),
-                failures=np.where(failed, 0, -1),
-                reasons={0: (Status.CRASHED.value, word)},
-            )
-        )
+        seconds[38:] = np.nan
+        cell, failure = Cell(method=word, problem=Problem(N=1024)), (Status.CRASHED.value, word)
+        tracks.append(track_of(cell, seconds, failure=failure, suite="nightly", machine=word))
     return look([*runs, Entry(NASTY, problem=NASTY)], tracks, quantity_called("time"), 0.05)

@@ -39,11 +39,9 @@ def started(made: Bundle, when: str) -> Findings:
 @pytest.mark.parametrize("runs", [1, 2])
 def test_the_page_holds_the_names_as_text_and_no_more(run: Bundle, plain: Bundle, runs: int) -> None:
     found, known = (parsed(page([started(each, each.nasty), each.findings][:runs])) for each in (run, plain))
-    assert found.shapes.keys() - known.shapes.keys() == set()
-    assert found.targets - known.targets == set()
+    assert (found.shapes.keys() - known.shapes.keys(), found.targets - known.targets) == (set(), set())
     assert found.code == known.code
-    assert len(found.scripts) == len(known.scripts)
-    assert found.comments == known.comments
+    assert (len(found.scripts), found.comments) == (len(known.scripts), known.comments)
     assert "default-src 'none'" in found.policy
     assert found.policy == known.policy
     assert unseen(found.text, ENDS) == set()

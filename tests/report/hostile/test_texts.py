@@ -182,8 +182,7 @@ def test_captions_and_drawings_hold_no_more_than_text(run: Bundle) -> None:
 def test_exports_are_whole_and_their_names_plain(run: Bundle, form: str) -> None:
     # a commit is a hash wherever one is needed
     info = run.info.model_copy(update={"git": {"commit": "ab" * 20, "dirty": False}})
-    source = Source(Findings.of(info, run.records), run.records)
-    for name, content in FORMATS[form].make([source]).files.items():
+    for name, content in FORMATS[form].make([Source(Findings.of(info, run.records), run.records)]).files.items():
         text = content.decode()
         assert re.fullmatch(r"[\w./+-]+", name)
         assert ".." not in name

@@ -99,17 +99,14 @@ def test_the_command_and_the_suite_are_there_to_be_run_again(small: Synthetic, t
 
 def test_several_runs_stand_side_by_side_and_are_told_apart(small: Synthetic) -> None:
     first = found(small)
-    facts = {"processor": "Xeon", "gpu": None}
-    second = changed(first, started="2026-02-03T04:05:06+00:00", id="another", environment=facts)
+    second = changed(first, started="2026-02-03T04:05:06+00:00", id="another", environment={"processor": "Xeon", "gpu": None})
     document = read(first, second)
     assert [run["name"] for run in document.data["runs"]] == ["2026-01-02 03:04 UTC", "2026-02-03 04:05 UTC"]
-    assert len(document.data["groups"]) == 1
-    assert document.data["cells"]["run"] == [0] * 12 + [1] * 12
+    assert (len(document.data["groups"]), document.data["cells"]["run"]) == (1, [0] * 12 + [1] * 12)
     assert document.heads[:3] == ["method", "tier", "run"]
     assert document.text.count(headline(first)) >= 2
     rows = {name: values for name, *values in environment(Board((first, second))).rows}
-    assert rows["run"] == ["20260102-030405-abcdef", "another"]
-    assert rows["gpu"] == ["n/a", "n/a"]
+    assert (rows["run"], rows["gpu"]) == (["20260102-030405-abcdef", "another"], ["n/a", "n/a"])
     assert rows["roof, float32"][0] == "90.0 GFLOP/s in a large product, 17.0 GB/s in a large copy"
 
 
@@ -149,10 +146,8 @@ def test_a_page_of_many_methods_begins_with_the_telling_ones() -> None:
 
 def test_quality_without_a_cost_is_not_said_to_be_missing() -> None:
     run, records = recorded(Synthetic(lengths=(512,), causal=(True,), workloads=(Workload.FIDELITY,)))
-    assert (
-        "Quality was measured here, and no cost beside it"
-        in read(Findings.of(run.model_copy(update={"costs": {}}), records)).text
-    )
+    without = read(Findings.of(run.model_copy(update={"costs": {}}), records))
+    assert "Quality was measured here, and no cost beside it" in without.text
     assert "nothing was timed here" in read(Findings.of(run, records)).text
 
 
@@ -254,9 +249,7 @@ def test_a_curve_is_the_median_of_the_seeds_with_their_range_and_what_failed_has
     assert [sdpa[name][-1] for name in ("low", "value", "high")] == pytest.approx([low, middle, high], rel=1e-5)
 
 
-def test_what_is_judged_besides_the_loss_has_a_curve_too(
-    learning: Synthetic, hearing: Synthetic, picturing: Synthetic, small: Synthetic
-) -> None:
+def test_other_scores_have_a_curve_too(learning: Synthetic, hearing: Synthetic, picturing: Synthetic, small: Synthetic) -> None:
     more = {"accuracy", "error_rate"}
     firsts = [data(found(run))["learning"][0] for run in (learning, hearing, picturing)]
     # a pixel has no right answer

@@ -112,9 +112,7 @@ def test_every_colour_of_the_figures_has_a_variable() -> None:
     assert text.count(":light-dark(") == len({look.color for look in known})
 
 
-@pytest.mark.parametrize(
-    ("marker", "count"), [("o", 0), ("s", 4), ("^", 3), ("D", 4), ("p", 5), ("h", 6), ("P", 12), ("X", 12)]
-)
+@pytest.mark.parametrize(("marker", "count"), {"o": 0, "s": 4, "^": 3, "D": 4, "p": 5, "h": 6, "P": 12, "X": 12}.items())
 def test_a_marker_has_the_corners_of_its_shape(marker: str, count: int) -> None:
     found = corners(marker)
     assert len({tuple(corner) for corner in found}) == count
@@ -165,9 +163,7 @@ SHARED = {
 
 
 @pytest.mark.parametrize(("runs", "wanted"), SHARED.values(), ids=SHARED)
-def test_what_is_alike_is_shown_together_under_what_tells_it_apart(
-    runs: list[dict[str, Any]], wanted: dict[str, list[int]]
-) -> None:
+def test_what_is_alike_is_shown_together_under_what_differs(runs: list[dict[str, Any]], wanted: dict[str, list[int]]) -> None:
     assert views(*(shaped(**fields) for fields in runs)) == wanted
 
 

@@ -100,18 +100,15 @@ def test_times_of_models_have_crossovers_too_and_a_metric_that_no_cell_has_is_re
     assert "it has: time, first_call, tokens, throughput, memory, state, loss, bits" in " ".join(refused.stderr.split())
 
 
-def test_a_history_of_trainings_finds_what_changed_and_calls_tracks_by_their_tasks(
+def test_a_history_of_trainings_finds_what_changed_and_names_tracks_by_task(
     both: Synthetic, store: Store, command: Run
 ) -> None:
     both.laws, both.replicates, both.batches = both.laws[:1], 2, (Batch.FIXED,)
-    both.workloads, both.trainings = (
-        (Workload.TRAIN, Workload.FORWARD),
-        (Training(task=Task.COPY), Training(task=Task.RECALL, pairs=4)),
-    )
+    both.workloads = (Workload.TRAIN, Workload.FORWARD)
+    both.trainings = (Training(task=Task.COPY), Training(task=Task.RECALL, pairs=4))
     for day in range(1, 13):
         store(day, factor=10 if day > 6 else 1.0)
-    done = fine(command("trend", "results", "--html", "trend.html"))
-    said = " ".join(done.stdout.split())
+    said = " ".join(fine(command("trend", "results", "--html", "trend.html")).stdout.split())
     # each of them learns the same
     assert "3 SLOWER" in said, said
     tracks = ("copy, pairs=8", "recall, pairs=4", "softmax.sdpa, N=64, forward")

@@ -11,16 +11,10 @@ from attnbench.analyze.compare import Exit
 from attnbench.analyze.verdict import LEVEL, Verdict
 from attnbench.library.answers import Comparison
 from attnbench.report.findings import Findings
+from attnbench.report.questions.comparison import table as module
 from attnbench.report.questions.comparison.figure import ratio_plot
 from attnbench.report.questions.comparison.judgement import Judgement, judge_methods, judge_runs
-from attnbench.report.questions.comparison.table import (
-    MOST_BYTES,
-    comparison_csv,
-    comparison_table,
-    console,
-    job_summary,
-    judgement_json,
-)
+from attnbench.report.questions.comparison.table import comparison_csv, comparison_table, console, job_summary, judgement_json
 from attnbench.report.text import markdown
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import Failed, Measured, Series, Status
@@ -148,8 +142,7 @@ def test_the_headline_says_whether_it_is_unclear_or_nothing_was_judged(judgement
 def test_each_side_is_read_by_its_own_formulas_of_cost(five: Synthetic) -> None:
     old = Findings.of(five.run(), five.records())
     costs = {key: cost.model_copy(update={"executed_flops": 2 * cost.executed_flops}) for key, cost in old.run.costs.items()}
-    new = replace(old, run=old.run.model_copy(update={"costs": costs}))
-    found = judge_runs(old, new, 0.05, LEVEL, "flops")
+    found = judge_runs(old, replace(old, run=old.run.model_copy(update={"costs": costs})), 0.05, LEVEL, "flops")
     rows = [row for row in csv.DictReader(io.StringIO(comparison_csv(found))) if row["ratio"]]
     assert {float(row["ratio"]) for row in rows} == {2.0}
     assert [float(row["new"]) / float(row["old"]) for row in rows] == pytest.approx([2.0] * len(rows), rel=1e-4)
@@ -168,14 +161,12 @@ def test_a_largest_batch_is_the_one_that_ran_and_a_figure_that_no_side_has_is_n_
     assert {row["B"] for row in csv.DictReader(io.StringIO(comparison_csv(methods))) if row["ratio"]} == {""}
 
 
-def test_a_short_job_summary_is_whole_and_a_long_one_is_cut_before_it_is_dropped(
-    judgement: Judgement, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_job_summary_is_whole_and_a_long_one_is_cut(judgement: Judgement, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = job_summary(judgement, "fine")
     assert "left out" not in whole
     assert whole.count("\n| ") == len(judgement.comparisons) + 1
-    assert MOST_BYTES < 2**20
-    monkeypatch.setattr("attnbench.report.questions.comparison.table.MOST_BYTES", 50_000)
+    assert module.MOST_BYTES < 2**20
+    monkeypatch.setattr(module, "MOST_BYTES", 50_000)
     text = job_summary(replace(judgement, comparisons=judgement.comparisons * 40), "REGRESSION: x")
     assert 25_000 < len(text.encode()) <= 50_000
     assert "more rows, none worse than these, are left out" in text

@@ -59,9 +59,7 @@ def marked(figure: Figure, panel: int) -> list[tuple[float, float, float]]:
     return [(*(round(float(np.asarray(data)[0]), 4) for data in line.get_data()), line.get_markersize()) for line in lines]  # type: ignore[misc]
 
 
-def test_each_cell_with_a_number_is_a_marker_at_its_cost_and_recall_the_larger_the_larger_its_parameter(
-    kept: Synthetic,
-) -> None:
+def test_each_cell_with_a_number_is_a_marker_at_its_cost_and_recall_larger_with_its_parameter(kept: Synthetic) -> None:
     figure = drawn(found(kept))
     wanted = {(round(0.075 * 2**i, 4), round(0.075 * 2**i + 0.01, 4)) for i in range(4)} | {(1.0, 1.0)}
     assert {place[:2] for place in marked(figure, 2)} == wanted

@@ -31,7 +31,7 @@ from tests.report.drawn import drawings, found, pictures, words
 from tests.report.stored import as_stored
 
 
-def test_images_have_bits_per_dimension_texts_bits_per_byte_and_speech_an_error_rate(
+def test_images_have_bits_per_dimension_texts_bits_per_byte_speech_an_error_rate(
     picturing: Synthetic, hearing: Synthetic
 ) -> None:
     texts = replace(picturing, trainings=(Training(task=Task.BYTES, data="/data/corpora/enwik8"),))
@@ -174,9 +174,7 @@ def test_who_has_no_curve_is_named_with_the_reason_and_where_nobody_has_one_the_
     assert "No method was trained to its end." in caption(nothing)
 
 
-def test_a_run_folder_gets_curves_once_and_drawings_only_where_some_were_asked_for(
-    learning: Synthetic, picturing: Synthetic, small: Synthetic
-) -> None:
+def test_a_folder_gets_curves_once_and_drawings_if_wanted(learning: Synthetic, picturing: Synthetic, small: Synthetic) -> None:
     def kinds(run: Synthetic) -> set[str]:
         return {name.partition(".")[0] for name in folder_files(found(run))}
 

@@ -30,8 +30,7 @@ def run() -> RunInfo:
 
 
 def record(cell: Cell, phase: Pass, outcome: Measured | Failed, N: int) -> Record:
-    longest = cell.model_copy(update={"problem": cell.problem.model_copy(update={"N": N})})
-    job = Job(cell=longest, phase=phase, B=cell.problem.B)
+    job = Job(cell=cell.model_copy(update={"problem": cell.problem.model_copy(update={"N": N})}), phase=phase, B=cell.problem.B)
     return Record(job=job, outcome=outcome, environment="e", started="2026-01-02T03:04:05+00:00")
 
 
@@ -94,5 +93,4 @@ def test_names_and_reasons_stay_text_in_every_form(hostile: Synthetic) -> None:
     assert "<b>" not in markdown.markdown(tables, "t")
     assert "\\end{table*} " not in latex.latex(tables)
     assert all(line.isprintable() for line in plain(tables).split("\n"))
-    rows = csv.reader(io.StringIO(limits_csv(run, found)))
-    assert not [row for row in rows if row[0][0] in "=+-@"]
+    assert not [row for row in csv.reader(io.StringIO(limits_csv(run, found))) if row[0][0] in "=+-@"]

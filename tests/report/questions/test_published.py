@@ -186,8 +186,7 @@ def test_of_a_printed_table_each_number_may_be_a_bound_of_its_own(small: Synthet
 
 def test_bounds_that_came_after_the_run_are_told_and_words_that_were_mended_are_not(findings: Findings) -> None:
     def page(*published: Published) -> str:
-        suite = findings.run.suite.model_copy(update={"published": published})
-        return published_page([Shown(suite, findings)])
+        return published_page([Shown(findings.run.suite.model_copy(update={"published": published}), findings)])
 
     first, *others = findings.run.suite.published
     mended = page(*(each.model_copy(update={"where": "Table 4", "says": "computed"}) for each in (first, *others)))

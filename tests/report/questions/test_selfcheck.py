@@ -87,9 +87,7 @@ EVERY: dict[str, Callable[[], Calibration]] = {
 
 @pytest.mark.usefixtures("settings")
 @pytest.mark.parametrize("name", EVERY)
-def test_80_columns_will_do_page_and_strict_json_can_be_written_and_words_stay_inside_the_figure(
-    name: str, info: RunInfo
-) -> None:
+def test_80_columns_do_page_and_strict_json_can_be_written_and_words_stay_inside_the_figure(name: str, info: RunInfo) -> None:
     calibration = EVERY[name]()
     lines = selfcheck_table.console(calibration, info).split("\n")
     assert max(map(len, lines)) <= 80
@@ -114,8 +112,7 @@ def test_processes_that_err_together_are_warned_of(info: RunInfo) -> None:
 
 @pytest.mark.usefixtures("settings")
 def test_a_line_for_each_number_of_replicates_rises_from_chance_to_certainty(info: RunInfo) -> None:
-    picture = selfcheck_plot.figure(found(), info)
-    for axes in picture.axes:
+    for axes in selfcheck_plot.figure(found(), info).axes:
         lines = {line.get_label(): line for line in axes.lines if str(line.get_label()).endswith("a side")}
         assert [str(name).strip("\u200b") for name in lines] == ["3 a side", "5 a side"]
         for line in lines.values():

@@ -5,6 +5,7 @@ import math
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from attnbench.report.questions.trend.words import about, console, could_show, t
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.history import Entry, Floats, Track
 from attnbench.schema.problem import Problem
+from tests.analyze.conftest import track_of
 from tests.report.page.reading import parsed
 from tests.report.stored import as_stored
 
@@ -49,22 +51,7 @@ def cell(method: str, N: int = 4096, workload: Workload = Workload.FORWARD, **pa
     return Cell(method=method, problem=Problem(N=N, causal=True), workload=workload, params=dict(params))
 
 
-def track(
-    cell: Cell, seconds: Floats | Sequence[float], suite: str = "nightly", machine: str = MACHINE, reason: str = "out of memory"
-) -> Track:
-    """NaN is a failure."""
-    values = np.array(seconds, dtype=float)
-    return Track(
-        suite=suite,
-        machine=machine,
-        cell=cell,
-        runs=np.arange(len(values)),
-        values=values,
-        spread=np.full(len(values), 0.012),
-        counters=np.where(np.isnan(values), -1, 0),
-        failures=np.where(np.isnan(values), 0, -1),
-        reasons={0: ("oom_host", reason)},
-    )
+track = partial(track_of, suite="nightly", machine=MACHINE, failure=("oom_host", "out of memory"))
 
 
 def noisy(levels: Sequence[float], sizes: Sequence[int], seed: int = 1) -> Floats:
@@ -81,7 +68,7 @@ def some() -> list[Track]:
     return [
         track(cell("linear.chunked", chunk=64), noisy([0.0123, 0.0141], [30, 30])),
         track(cell("linear.chunked", 1024, chunk=64), noisy([0.0031, 0.0025], [30, 30], 2)),
-        track(cell("softmax.naive", 16384), lost, reason="memory limit of 17.2 GB reached"),
+        track(cell("softmax.naive", 16384), lost, failure=("oom_host", "memory limit of 17.2 GB reached")),
         track(cell("softmax.sdpa"), back),
         track(cell("softmax.sdpa", workload=Workload.FORWARD_BACKWARD), noisy([0.5], [60], 5)),
         track(cell("lsh.reformer"), [math.nan] * 60),
@@ -146,8 +133,7 @@ def test_where_noise_could_hide_a_change_it_is_said_on_the_page_and_in_json_too(
     (trend,) = found.trends
     assert f"UNCLEAR: the smallest change that it could show is {could_show(trend)}" in page(found)
     (series,) = json.loads(trend_json(found))["series"]
-    assert series["state"] == "UNCLEAR"
-    assert series["smallest_change_seen"] == pytest.approx(trend.smallest, rel=1e-3)
+    assert (series["state"], series["smallest_change_seen"]) == ("UNCLEAR", pytest.approx(trend.smallest, rel=1e-3))
 
 
 def test_json_says_of_which_metric_it_is_and_what_changed_with_which_run(trends: Trends) -> None:

@@ -103,7 +103,7 @@ def test_an_interruption_at_either_rename_leaves_the_old_site(
     ids=["a file", "an empty folder", "a link", "no marker", "a damaged marker"],
 )
 @pytest.mark.parametrize("late", [False, True], ids=["before", "while the site is made"])
-def test_what_the_command_did_not_make_is_never_replaced(
+def test_what_the_command_did_not_make_is_not_replaced(
     out: Path, change: Callable[[Path], None], named: str, late: bool
 ) -> None:
     (results := out.with_name("results")).mkdir()
@@ -130,7 +130,7 @@ def test_what_the_command_did_not_make_is_never_replaced(
         ("file", "site", "file is no folder"),
     ],
 )
-def test_the_runs_and_the_site_are_kept_apart(
+def test_runs_and_site_are_kept_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: str, out: str, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -166,17 +166,14 @@ def test_a_folder_that_may_not_be_read_is_left_out(lab: Lab, tmp_path: Path, mon
     lab.run("a")
     (lab.results / "locked").mkdir()
     monkeypatch.setattr(os, "scandir", scandir)
-    built = lab.build(tmp_path / "new")
-    assert [(each.place, each.why) for each in built.left_out] == [("locked", "Permission denied")]
+    assert [(each.place, each.why) for each in lab.build(tmp_path / "new").left_out] == [("locked", "Permission denied")]
 
 
 # the folders of runs
 
 
-NAMES = st.sampled_from(
-    ["Quick", "quick", "QUICK", "index.html", "trend.html", "..", "../..", "a b", "a-b", "", "é", "x" * 200, "X" * 200]
-)
-WORDS = NAMES | st.text(max_size=20)
+NAMES = ("Quick", "quick", "QUICK", "index.html", "trend.html", "..", "../..", "a b", "a-b", "", "é", "x" * 200, "X" * 200)
+WORDS = st.sampled_from(NAMES) | st.text(max_size=20)
 
 
 def found(place: str, suite: str, machine: str, run: str) -> Found:
@@ -204,5 +201,4 @@ def test_every_run_has_a_folder_of_its_own_whatever_it_is_called(names: list[tup
 
 def test_machines_are_called_by_short_words() -> None:
     assert machine_words("Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz, 8 cores") == "Intel Xeon Platinum 8481C, 8 cores"
-    assert machine_words("CPU") == "CPU"
-    assert machine_words("") == "a machine without a name"
+    assert (machine_words("CPU"), machine_words("")) == ("CPU", "a machine without a name")

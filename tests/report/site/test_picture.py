@@ -40,9 +40,7 @@ def spots_of(line: Line2D) -> list[tuple[float, float]]:
 # what is chosen
 
 
-def test_it_shows_what_the_sentence_is_about_or_else_what_the_suite_asks_for(
-    decoding: Synthetic, generating: Synthetic
-) -> None:
+def test_it_shows_what_the_sentence_is_about_or_else_what_the_suite_wants(decoding: Synthetic, generating: Synthetic) -> None:
     assert shown(found(Synthetic())).title == "time per sample; forward_backward, non-causal, float32"
     assert shown(found(decoding)).title.startswith("time per token; decode, causal, float32")
     memory = pictured(found(Synthetic(report=ReportSpec(plots=("memory",)))))
@@ -60,8 +58,7 @@ def test_it_shows_what_the_sentence_is_about_or_else_what_the_suite_asks_for(
 def test_the_lowest_comes_first_with_the_look_of_the_figures_and_a_cross_where_it_first_failed(small: Synthetic) -> None:
     made, own = shown(found(small)), style.looks(found(small).labels)
     # what never ran has no curve
-    assert names(made.curves) == ["linear.chunked(chunk=64)", "softmax.sdpa", "softmax.naive"]
-    assert made.others == ()
+    assert (names(made.curves), made.others) == (["linear.chunked(chunk=64)", "softmax.sdpa", "softmax.naive"], ())
     assert [curve.look for curve in made.curves] == [own[curve.name] for curve in made.curves]
     naive = made.curves[-1]
     # of power 2: four times the last
@@ -104,9 +101,7 @@ def test_a_training_is_drawn_over_its_updates_and_what_failed_has_no_curve(learn
 
 @pytest.mark.usefixtures("settings")
 @pytest.mark.parametrize("lengths", [(512,), (512, 1024, 2048)])
-def test_everything_is_drawn_within_the_frame_and_crosses_above_what_they_follow(
-    small: Synthetic, lengths: tuple[int, ...]
-) -> None:
+def test_everything_is_drawn_within_the_frame_and_crosses_above_the_others(small: Synthetic, lengths: tuple[int, ...]) -> None:
     small.lengths = lengths
     (axes,) = drawn(shown(found(small))).axes
     limits = *axes.get_xlim(), *axes.get_ylim()
