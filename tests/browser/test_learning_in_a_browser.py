@@ -66,8 +66,7 @@ def test_curves_go_over_time_and_accuracy_can_be_shown(learnt: Path, shown: Open
     assert page.get_by_role("combobox", name="Values", exact=True).count() == 0
     for word in ("over=seconds", "curve=accuracy"):
         assert word in page.url
-    again = shown(learnt, f"#{page.url.partition('#')[2]}")
-    assert chart(again) == chart(page)
+    assert chart(shown(learnt, f"#{page.url.partition('#')[2]}")) == chart(page)
     choose(page, "Over", "N")
     assert page.locator("#scaling-head").inner_text() == "How it grows with length"
 

@@ -122,8 +122,7 @@ def test_each_figure_workload_axis_and_theme_can_be_chosen(made: Path, shown: Op
 
 
 def test_hostile_names_are_only_ever_text_and_inert_where_they_are_copied_to(tmp_path: Path, shown: Opened) -> None:
-    laws = [Law(name, 1e-3 * (i + 1), 1.0) for i, name in enumerate(HOSTILE)]
-    page = shown(written(tmp_path / "index.html", plan(laws)))
+    page = shown(written(tmp_path / "index.html", plan([Law(name, 1e-3 * (i + 1), 1.0) for i, name in enumerate(HOSTILE)])))
     page.mouse.move(*place(page, "dot"))
     assert tip(page).splitlines()[0] in page.locator("#methods").inner_text()
     boxes = page.locator("#methods input")
@@ -439,10 +438,8 @@ def test_the_scripts_are_sound_to_the_type_checker(tmp_path: Path) -> None:
         **{"lib": ["es2023", "dom", "dom.iterable"], "types": []},
         "paths": {name: [f"{tmp_path}/node_modules/{kept}"] for name, kept in types.items()},
     }
-    of_the_page = [
-        [f"{folder}/assets/{name}" for name in (*each, "types.d.ts")] for each in (document.SCRIPTS, [document.EARLY])
-    ]
-    for files in (*of_the_page, [f"{folder.parent}/site/assets/filter.js"]):
+    of_page = [[f"{folder}/assets/{name}" for name in (*each, "types.d.ts")] for each in (document.SCRIPTS, [document.EARLY])]
+    for files in (*of_page, [f"{folder.parent}/site/assets/filter.js"]):
         (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "files": files}))
         done = subprocess.run(["npx", "tsc", "-p", "."], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
         assert (done.stdout, done.returncode) == ("", 0)
