@@ -106,8 +106,7 @@ def test_a_step_in_a_long_series_is_one_step_however_high(factor: float) -> None
 
 def test_over_many_series_false_alarms_are_controlled_together() -> None:
     rng = np.random.default_rng(5)
-    quiet = [normal(rng, 60) for _ in range(200)]
-    stepped = [trial(rng, 1, normal) for _ in range(50)]
+    quiet, stepped = [normal(rng, 60) for _ in range(200)], [trial(rng, 1, normal) for _ in range(50)]
     found = steps([*quiet, *(y for y, _ in stepped)], MARGIN)
     assert sum(map(len, found[:200])) == 0
     assert sum(len(each) == 1 for each in found[200:]) >= 45

@@ -168,8 +168,7 @@ def test_a_needle_stands_in_every_text_from_its_beginning_to_its_end(length: int
     from attnbench.hf.probes import needle
 
     probe, half = needle(torch.zeros(5, length, dtype=torch.int64), KNOWN, source()), min(8, length // 8)
-    assert probe.tokens.shape == (5, length)
-    assert probe.asked.sum(1).tolist() == [half] * 5
+    assert (probe.tokens.shape, probe.asked.sum(1).tolist()) == ((5, length), [half] * 5)
     for row in probe.tokens:
         hidden = row[-2 * half :]
         assert any(torch.equal(row[start : start + 2 * half], hidden) for start in range(length - 4 * half + 1))

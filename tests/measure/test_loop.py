@@ -35,8 +35,7 @@ class World:
     facts: ClassVar[Facts] = {}
 
     def __post_init__(self) -> None:
-        self._next = iter(self.durations)
-        self._last = 0.0
+        self._next, self._last = iter(self.durations), 0.0
 
     def call(self) -> int:
         self._last = next(self._next, self._last)
@@ -227,8 +226,7 @@ def test_two_windows_are_steady_when_their_medians_agree_within_one_percent() ->
 
 
 def test_samples_are_stable_when_narrow_or_when_the_median_has_stopped_moving() -> None:
-    narrow = [1.0, 1.001, 1.002] * 4
-    wide_but_settled = [1.0, 2.0, 3.0] * 8
+    narrow, wide_but_settled = [1.0, 1.001, 1.002] * 4, [1.0, 2.0, 3.0] * 8
     drifting = [math.exp(0.1 * i) for i in range(12)]
     assert [stable(samples) for samples in (narrow, wide_but_settled, drifting)] == [True, True, False]
 

@@ -63,8 +63,7 @@ def test_the_memory_of_this_process_is_a_number_or_none_but_never_zero_and_other
     nvml: Any, processes: Processes, own: int | None, others: int
 ) -> None:
     nvml.processes = processes
-    assert module.process_bytes(nvml, "device") == own
-    assert other_processes(nvml, "device") == others
+    assert (module.process_bytes(nvml, "device"), other_processes(nvml, "device")) == (own, others)
 
 
 def test_who_is_not_on_the_device_takes_nobody_for_itself_and_what_is_not_told_is_not_known(nvml: Any) -> None:

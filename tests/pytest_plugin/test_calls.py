@@ -90,29 +90,24 @@ class Wrong(Mine):
         return super().forward(q, k, v) * 1.01
 
 
+BACKWARD, VERIFY = {"workload": "forward_backward", "M": 8}, {"workload": "verify", "causal": True}
+OURS = build("linear.chunked", Problem(N=96, H=2, D=8, causal=True), chunk=32)
+LONG = build("softmax.sdpa", Problem(N=16384, H=1, D=1, causal=True))
+
+
 @pytest.mark.parametrize(
     ("method", "given", "shapes"),
     [
-        ("plain:Plain", {"M": 8}, [(1, 2, 128, 8)]),
-        ("plain:Plain", {"workload": "forward_backward", "M": 8}, [(1, 2, 128, width) for width in (8, 16, 16, 8)]),
-        ("tokens:Cached", {"workload": "decode", "causal": True}, [(1, 2, 1, 16)]),
-        ("tokens:Cached", {"workload": "verify", "causal": True}, [(1, 2, 8, 16)]),
-        ("tokens:Cached", {"workload": "verify", "new_tokens": 4, "causal": True}, [(1, 2, 4, 16)]),
+        pytest.param("plain:Plain", {"M": 8}, [(1, 2, 128, 8)], id="output"),
+        pytest.param("plain:Plain", BACKWARD, [(1, 2, 128, width) for width in (8, 16, 16, 8)], id="output and gradients"),
+        pytest.param("tokens:Cached", {"workload": "decode", "causal": True}, [(1, 2, 1, 16)], id="one token more"),
+        pytest.param("tokens:Cached", VERIFY, [(1, 2, 8, 16)], id="eight tokens more"),
+        pytest.param("tokens:Cached", {**VERIFY, "new_tokens": 4}, [(1, 2, 4, 16)], id="four tokens more"),
         # no entry point and no name in a module lead to it
-        (type("Local", (Mine,), {}), {}, [(1, 2, 128, 16)]),
-        (build("linear.chunked", Problem(N=96, H=2, D=8, causal=True), chunk=32), {}, [(1, 2, 96, 8)]),
+        pytest.param(type("Local", (Mine,), {}), {}, [(1, 2, 128, 16)], id="class made anywhere"),
+        pytest.param(OURS, {}, [(1, 2, 96, 8)], id="object of ours"),
         # too long to check, but for what defines its rows
-        (build("softmax.sdpa", Problem(N=16384, H=1, D=1, causal=True)), {}, [(1, 1, 16384, 1)]),
-    ],
-    ids=[
-        "output",
-        "output and gradients",
-        "one token more",
-        "eight tokens more",
-        "four tokens more",
-        "class made anywhere",
-        "object of ours",
-        "long object of ours",
+        pytest.param(LONG, {}, [(1, 1, 16384, 1)], id="long object of ours"),
     ],
 )
 def test_it_gives_what_a_call_gives(call: Call, method: Any, given: dict[str, Any], shapes: list[tuple[int, ...]]) -> None:

@@ -136,8 +136,7 @@ def test_a_finer_resolution_takes_more_lengths_up_to_the_most() -> None:
     goals = [replace(GOAL, resolution=0.01), replace(GOAL, resolution=0.01, most=2), replace(GOAL, most=0)]
     fine, few, none = (search(Machine(noise=0.0), goal, replicates=1).added for goal in goals)
     assert len(fine) > 4
-    assert fine[:2] == few
-    assert none == []
+    assert (fine[:2], none) == (few, [])
 
 
 def test_noise_ends_the_search_where_lengths_are_as_near_as_was_asked() -> None:

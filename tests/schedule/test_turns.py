@@ -51,8 +51,7 @@ class Sides:
 
 def test_each_cell_is_measured_on_one_side_right_after_the_other_from_short_to_long_by_servers_of_a_round() -> None:
     sides = Sides()
-    found = sides.run(range(3))
-    log = sides.log
+    found, log = sides.run(range(3)), sides.log
     assert len(log) == 2 * 3 * len(KEYS)
     assert all(a[1:] == b[1:] and {a[0], b[0]} == {0, 1} for a, b in zip(log[::2], log[1::2], strict=True))
     lengths = {cell.key: cell.problem.N for cell in INFO.cells}

@@ -42,8 +42,7 @@ def test_the_key_of_a_cell_is_the_one_that_was_always_written_also_in_another_pr
 def test_writing_a_default_out_does_not_change_the_key() -> None:
     plain = Cell(method="m", problem=Problem(N=64))
     written = Cell.model_validate_json(plain.model_dump_json())
-    assert written.model_fields_set == set(Cell.model_fields)
-    assert written.key == plain.key
+    assert (written.model_fields_set, written.key) == (set(Cell.model_fields), plain.key)
     assert Cell(method="m", problem=Problem(N=64, M=64, kv_heads=8)).key == plain.key
     # keys from before there were models
     assert plain.canonical() == {"method": "m", "problem": {"N": 64}}
@@ -137,8 +136,7 @@ def test_padding_shortens_the_rows_evenly_down_to_its_share() -> None:
 @given(st.integers(1, 300), st.integers(1, 20), st.floats(0, 1, exclude_max=True))
 def test_every_row_keeps_a_key_and_no_row_is_longer_than_the_one_before(N: int, B: int, padding: float) -> None:
     lengths = Problem(N=N, B=B, padding=padding).lengths
-    assert len(lengths) == B
-    assert list(lengths) == sorted(lengths, reverse=True)
+    assert (len(lengths), list(lengths)) == (B, sorted(lengths, reverse=True))
     assert all(1 <= length <= N for length in lengths)
 
 

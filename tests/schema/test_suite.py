@@ -94,8 +94,7 @@ def test_a_range_doubles_from_its_start_and_never_passes_its_end(a: int, b: int,
 def test_a_value_is_one_length_or_several() -> None:
     for value in (512, "512", "2^9", " 2 ^ 9 ", "2^9..512"):
         assert lengths(value) == (512,)
-    assert lengths("3^2") == (9,)
-    assert lengths("3..20") == (3, 6, 12)
+    assert (lengths("3^2"), lengths("3..20")) == ((9,), (3, 6, 12))
     assert lengths(["2^3..2^5", 7, "2^6", "9"]) == (8, 16, 32, 7, 64, 9)
 
 

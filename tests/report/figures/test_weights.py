@@ -106,8 +106,7 @@ def test_rows_that_do_not_sum_to_one_and_rows_that_see_nothing_are_told() -> Non
 def test_axes_are_queries_down_and_keys_across_in_letters_of_seven_points_or_more() -> None:
     drawn = figure(picture(uniform(np.stack([BAND, np.eye(64)]))))
     first, *others = panels(drawn)
-    assert first.get_ylabel() == "query i"
-    assert [int(tick) for tick in first.get_xticks()] == [0, 16, 32, 48]
+    assert (first.get_ylabel(), [int(tick) for tick in first.get_xticks()]) == ("query i", [0, 16, 32, 48])
     assert first.get_ylim()[0] > first.get_ylim()[1]
     assert {axes.get_ylabel() for axes in others} == {""}
     assert min(float(text.get_fontsize()) for text in drawn.findobj(Text) if isinstance(text, Text)) >= 7

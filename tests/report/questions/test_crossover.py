@@ -98,8 +98,7 @@ def compared(findings: Findings, metric: str = "time") -> list[Versus]:
 def test_words_tables_and_csv_of_a_run_are_as_stored(run: Synthetic, replicates: int) -> None:
     run.replicates = replicates
     findings = Findings.of(run.run(), run.records())
-    pairs = compared(findings)
-    name = f"crossover_{replicates}"
+    pairs, name = compared(findings), f"crossover_{replicates}"
     assert as_stored(f"{name}.txt", "\n".join(map(wrapped, lines(findings, pairs))) + "\n")
     assert as_stored(f"{name}.md", markdown.markdown(crossover_tables(findings, pairs), "crossover"))
     assert as_stored(f"{name}.csv", crossover_csv(pairs))
