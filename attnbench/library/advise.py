@@ -111,6 +111,8 @@ class _Known:
     cell: Cell
     value: Estimate
     text: str
+    path: Path
+    """The folder of the run."""
 
     def holds_for(self, cell: Cell) -> bool:
         """Say whether it is a quality of this cell: of its method, with the same parameters, named or not.
@@ -122,6 +124,10 @@ class _Known:
         alike = self.cell.training is not None or ours == theirs
         alike &= self.cell.workload is not Workload.NUMERICS or self.cell.device_kind == cell.device_kind
         return alike and self.cell.method == cell.method and _parameters(self.cell) == _parameters(cell)
+
+    def nearness(self, cell: Cell, path: Path) -> tuple[bool, bool, bool]:
+        """Rank it by what is the same as of a cell in a run: first its inputs, then its length, then the run."""
+        return _given(self.cell) == _given(cell), self.cell.problem.N == cell.problem.N, self.path == path
 
 
 _Qualities = Mapping[_Wish, _Known | None]
@@ -188,13 +194,19 @@ def _recorded(wish: _Wish, sources: Sequence[Run]) -> list[_Known]:
         # a task is asked for its accuracy
         quantity = run.findings.quantities[outcome.ACCURACY if is_task else wish.name]
         for cell in sorted(run.findings.summaries, key=lambda cell: -cell.cell.problem.N):
-            training, model = cell.cell.training, cell.cell.model
-            of = training.task.value if training else f"in {model.config}" if model else f"{cell.cell.inputs.value} inputs"
+            of = _given(cell.cell)
             if (of == wish.name or not is_task) and (value := quantity.estimate(cell)) is not None:
                 # a task that is asked for by its name stands above the column already
                 parts = [f"{shown(quantity, value)} at N = {length(cell.cell.problem.N)}", *([] if of == wish.name else [of])]
-                found.append(_Known(cell.cell, value, ", ".join(parts)))
+                found.append(_Known(cell.cell, value, ", ".join(parts), run.path))
     return found
+
+
+def _given(cell: Cell) -> str:
+    """Say what a method was given: a task, a whole model or inputs of one kind."""
+    if cell.training:
+        return cell.training.task.value
+    return f"in {cell.model.config}" if cell.model else f"{cell.inputs.value} inputs"
 
 
 def _parameters(cell: Cell) -> dict[str, object]:
@@ -232,10 +244,14 @@ def _answer(
     findings, section = place.findings, place.section
     planned = {label: cell for label in section.series if (cell := section.at(label, N))}
     cells = {label: cell for label, cell in planned.items() if cell.status not in _ABSENT}
-    # of each quality that is asked for the first that was recorded of the method
+
+    def nearest(found: Sequence[_Known], cell: Cell) -> _Known | None:
+        """Return what is nearest to a cell; where several are as near, the newest."""
+        own = [each for each in found if each.holds_for(cell)]
+        return max(own, key=lambda each: each.nearness(cell, place.path), default=None)
+
     known: dict[str, _Qualities] = {
-        label: {wish: next((each for each in found if each.holds_for(cell.cell)), None) for wish, found in recorded.items()}
-        for label, cell in cells.items()
+        label: {wish: nearest(found, cell.cell) for wish, found in recorded.items()} for label, cell in cells.items()
     }
     cost = findings.quantities[by]
     kept = [quantity for name in _COSTS if findings.shows(section, quantity := findings.quantities[name])]
@@ -275,8 +291,8 @@ def _answer(
         f"From {place.path}, {findings.run.started[:10]}, on {device}: {shapes(section.summaries)}.",
         "" if place.is_here else "That is another machine than this one; nothing of the kind was recorded here.",
         f"Ranked by {cost.title}; bold where it cannot be told from the least. {replication(section.summaries, cost)}",
-        "Qualities were recorded in other runs, with this mask, dtype, precision and D, at the length and on the inputs that "
-        "stand beside them; those of trained tasks in models of their own."
+        "Qualities were recorded with this mask, dtype, precision and D, at the length and on the inputs that stand beside "
+        "them: these inputs, this length and this run where there are any; those of trained tasks in models of their own."
         if wishes
         else "",
         f"On the front: no other that qualifies is better both in {cost.title} and in {wishes[0]}." if on_front else "",

@@ -28,6 +28,7 @@ def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | 
             raise UsageError("name the runs to merge, as attnbench merge results/scaling/*")
         infos = [folder.own() for folder in folders]
         _refuse_unlike(folders, infos)
+        _refuse_doubles(given)
         now = datetime.now(UTC)
         made = joined(infos[0], infos[1:])
         changes = {
@@ -64,14 +65,22 @@ def _parts(folder: RunFolder) -> list[RunFolder]:
 
 
 def _refuse_unlike(folders: list[RunFolder], infos: list[RunInfo]) -> None:
-    """Raise UsageError unless all are of one suite and of one version of each method, and no cell is in two of them."""
-    first, seen = infos[0], dict[str, Path]()
+    """Raise UsageError unless all are of one suite and of one version of each method."""
+    known = infos[0]
     for folder, info in zip(folders, infos, strict=True):
-        same = info.model_copy(update={"environment": first.environment})
-        if different := first.differences(same):
+        # a share knows no method of which it has no cell
+        same = info.model_copy(update={"environment": known.environment, "methods": known.methods | info.methods})
+        if different := known.differences(same):
             lines = "\n  ".join(different)
             raise UsageError(f"{folders[0].path} and {folder.path} are not parts of one run:\n  {lines}")
-        measured = {record.job.cell.key for record in folder.own_records()} & {cell.key for cell in info.cells}
+        known = same
+
+
+def _refuse_doubles(given: list[RunFolder]) -> None:
+    """Raise UsageError where a cell is in two of the runs; a run that went on as a whole may have it in several parts."""
+    seen = dict[str, Path]()
+    for folder in given:
+        measured = {record.job.cell.key for record in folder.read()} & {cell.key for cell in folder.info().cells}
         if twice := measured & seen.keys():
             other = seen[next(iter(twice))]
             raise UsageError(f"{other} and {folder.path} both measured the same {len(twice)} cells; merge only one of them")

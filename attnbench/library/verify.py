@@ -10,12 +10,13 @@ from attnbench.analyze.statistics import ENOUGH
 from attnbench.library.runs import RunLike, read
 from attnbench.measure import environment
 from attnbench.report.text.numbers import percent
-from attnbench.schema.errand import Pass
+from attnbench.schema.errand import Pass, main_pass
 from attnbench.schema.outcome import Measured
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
+from attnbench.session.lanes import Shard
 from attnbench.session.machine import Finding
-from attnbench.suite.expand import expand
+from attnbench.suite.expand import Bundles
 from attnbench.suite.load import load, shipped
 
 _NOISY, _OFTEN = 0.10, 0.25
@@ -56,10 +57,14 @@ def _suite(info: RunInfo) -> Finding:
 
 
 def _cells(info: RunInfo) -> Finding:
-    planned, recorded = {cell.key for cell in expand(info.suite)}, {cell.key for cell in info.cells}
+    # all shares together may be of more cells than one run may have
+    bundles = Bundles(info.suite)
+    numbers = Shard.read(info.shard).numbers(info.suite) if info.shard else range(len(bundles))
+    planned, recorded = {cell.key for cell in bundles.cells(numbers)}, {cell.key for cell in info.cells}
+    whole = f"shard {info.shard} of the suite" if info.shard else "the suite"
     if planned == recorded:
-        return Finding("cells", f"all {len(planned):,} that the suite has", True)
-    words = f"{len(planned - recorded):,} cells of the suite are not there, {len(recorded - planned):,} are not the suite's"
+        return Finding("cells", f"all {len(planned):,} that {whole} has", True)
+    words = f"{len(planned - recorded):,} cells of {whole} are not there, {len(recorded - planned):,} are none of its own"
     return Finding("cells", words, False)
 
 
@@ -80,7 +85,8 @@ def _results(info: RunInfo, records: list[Record]) -> Iterator[Finding]:
         yield Finding("checks", words + (f"; failed by {', '.join(sorted(failed))}" if failed else ""), True)
     counts = [cell.replicates for cell in cells if cell.ok]
     if not counts:
-        yield Finding("replicates", "no cell gave numbers", False)
+        # a share of a suite may have no cell
+        yield Finding("replicates", "no cell gave numbers", False if cells else None)
         return
     few = f"; from {ENOUGH} on there are intervals" if min(counts) < ENOUGH else ""
     yield Finding("replicates", f"{min(counts)} of each cell{few}", min(counts) >= ENOUGH or None)
@@ -96,7 +102,9 @@ def _results(info: RunInfo, records: list[Record]) -> Iterator[Finding]:
 
 
 def _conditions(info: RunInfo, records: list[Record]) -> Iterator[Finding]:
-    measured = [record.outcome for record in records if isinstance(record.outcome, Measured)]
+    # flags of checks and memory passes say nothing of the numbers that are compared
+    timed = [record for record in records if record.job.phase is main_pass(record.job.cell)]
+    measured = [record.outcome for record in timed if isinstance(record.outcome, Measured)]
     flags = Counter(flag for outcome in measured for flag in outcome.flags)
     often = {flag: n / len(measured) for flag, n in flags.items() if n > _OFTEN * len(measured)}
     words = ", ".join(f"{flag} {percent(share)}" for flag, share in often.items())

@@ -142,9 +142,10 @@ class Shard:
             raise ArgumentError("shard", self, f"the suite has only {len(bundles(cells))} bundles to share out")
         return found
 
+    def numbers(self, suite: Suite) -> range:
+        """Return the numbers of its bundles of a suite: none where the suite has fewer bundles than there are shares."""
+        return range(self.number - 1, len(Bundles(suite)), self.of)
+
     def expand(self, suite: Suite) -> list[Cell]:
-        """Make the cells of its share of a suite, and no others. Raises ArgumentError where it has none, and as `expand`."""
-        count = len(Bundles(suite))
-        if self.number > count:
-            raise ArgumentError("shard", self, f"the suite has only {count} bundles to share out")
-        return expand(suite, range(self.number - 1, count, self.of))
+        """Make the cells of its share of a suite, and no others. Raises as `expand`."""
+        return expand(suite, self.numbers(suite))

@@ -1,6 +1,6 @@
 """Expanding a suite to its cells, bundle by bundle, sorted from small to large."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -29,24 +29,20 @@ def expand(suite: Suite, numbers: Sequence[int] | None = None) -> list[Cell]:
     """Return the cells of a suite that was resolved for its device, small lengths first; or those of some of its bundles.
 
     Raises TooManyCellsError before anything is built, and SuiteError where a combination of axes makes no problem,
-    a `when` cannot be decided, or no cell is left.
+    a `when` cannot be decided, or no cell of the suite is left.
     """
     bundles = Bundles(suite)
     wanted = range(len(bundles)) if numbers is None else numbers
     if (count := len(wanted) * bundles.most) > MOST_CELLS:
         shares = f"; measure shares of it, as --shard 1/{-(-count // MOST_CELLS)}" if count <= 1000 * MOST_CELLS else ""
         raise TooManyCellsError(f"suite {suite.name!r} has {count:,} cells; at most {MOST_CELLS:,} make sense in a run{shares}")
-    try:
-        cells = [cell for number in wanted for cell in bundles[number]]
-    except ValueError as error:
-        why = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else str(error)
-        raise SuiteError(f"suite {suite.name!r}: {why}") from None
+    cells = bundles.cells(wanted)
     if (processes := len(cells) * suite.replicates) > MOST_PROCESSES:
         raise TooManyCellsError(
             f"suite {suite.name!r} has {len(cells):,} cells x {suite.replicates:,} replicates, {processes:,} processes; "
             f"at most {MOST_PROCESSES:,} make sense in a run"
         )
-    if not cells:
+    if not cells and len(wanted) == len(bundles):
         raise SuiteError(f"suite {suite.name!r}: no cell is left; look at its axes and at every `when`")
     return cells
 
@@ -116,6 +112,14 @@ class Bundles:
             if workload is Workload.TRAIN and (why := training.why_not(problem)):
                 raise ValueError(why)
         return list(found.values())
+
+    def cells(self, numbers: Iterable[int]) -> list[Cell]:
+        """Make the cells of some, however many they are. Raises SuiteError where there can be none."""
+        try:
+            return [cell for number in numbers for cell in self[number]]
+        except ValueError as error:
+            why = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else str(error)
+            raise SuiteError(f"suite {self._suite.name!r}: {why}") from None
 
     def _workload(self, number: int) -> tuple[Workload, dict[str, object]]:
         """Give the workload of that number, together with what only its cells have: a model, or how many tokens are new."""

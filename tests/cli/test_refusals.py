@@ -65,7 +65,6 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("run s.yaml --no-wait --on ray", "--no-wait goes with a run on this machine"),
         ("run s.yaml --shard 1/2 --on slurm", "--shard goes with a run on this machine or --on ray"),
         ("run s.yaml --on kubernetes", "--on kubernetes: there are: ray, slurm"),
-        ("run s.yaml --shard 2/2", "--shard 2/2: the suite has only 1 bundles to share out"),
         *((f"run s.yaml --shard={share}", f"--shard {share}: {SHARE}") for share in ("0/2", "3/2", "x", "1/", "-1/2", "1/2/3")),
         ("run s.yaml --impl nobody:Knows", "error: nobody:Knows: there is no module 'nobody', here or installed"),
         ("run s.yaml --impl import_raises:Method", "error: import_raises:Method: "),

@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 
 from attnbench.cli.terminal import BUSY, Interrupted
+from attnbench.library.merge import merge
 from attnbench.places.local import Local
 from attnbench.places.station import LocalStation
 from attnbench.schema.errand import Pass, Surroundings
+from attnbench.schema.errors import UsageError
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.record import Record
 from attnbench.session import scout
 from attnbench.store.lock import LockedError, locked
 from attnbench.store.run_folder import RunFolder
 from attnbench.worker.portion import Portion
-from tests.cli.conftest import Find, Run, Start, Write, committed, fine, wait_for_records
+from tests.cli.conftest import Find, Run, Start, Stored, Write, committed, fine, wait_for_records
 from tests.cli.test_run import BRIEF, ONE, finished, no_orphans, read, statuses, without_checks
 
 Play = Callable[..., None]
@@ -91,6 +93,36 @@ def test_two_shards_that_are_measured_apart_merge_to_one_run(attnbench: Run, sui
     unlike = attnbench("merge", str(first), str(next((tmp_path / "unlike").glob("*/*"))))
     assert unlike.returncode == 2
     assert "are not parts of one run:\n  suite.axes.N: [65, 80, 96] then, [80] now" in unlike.stderr
+
+
+def test_a_share_may_have_no_cell_and_is_no_less_a_run_that_is_whole_and_merged(
+    here: Run, suite: Write, tmp_path: Path
+) -> None:
+    suite(ONE.replace('"plain:Plain"', '{name: "plain:Plain", when: N > 65}').replace("N: 65", "N: [65, 96]"))
+    for number in (1, 2, 3):
+        fine(here("run", "s.yaml", "--shard", f"{number}/3", "--results", f"shard{number}"))
+    folders = [str(next((tmp_path / f"shard{number}").glob("*/*"))) for number in (1, 2, 3)]
+    assert "without" not in fine(here("merge", *folders)).stderr
+    merged = str(next((tmp_path / "results").glob("*/*")))
+    has = (
+        "0 that shard 1/3 of the suite",
+        "1 that shard 2/3 of the suite",
+        "0 that shard 3/3 of the suite",
+        "1 that the suite",
+    )
+    for folder, said in zip((*folders, merged), has, strict=True):
+        assert f"all {said} has" in fine(here("verify", folder)).stdout
+
+
+def test_a_run_that_was_cut_off_as_a_share_and_went_on_as_a_whole_is_merged(stored: Stored, tmp_path: Path) -> None:
+    whole = RunFolder(stored(tmp_path / "results", "one"))
+    part = RunFolder(whole.path, 1)
+    part.rewrite(whole.own())
+    part.append(next(whole.own_records()))
+    merged = merge(whole.path, results=tmp_path / "merged")
+    assert len(list(merged.records())) == 5
+    with pytest.raises(UsageError, match="both measured the same 4 cells; merge only one of them"):
+        merge(whole.path, merged, results=tmp_path / "merged")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import attnbench
 from attnbench import registry
 from attnbench.library.advise import Advice
 from attnbench.measure import environment
-from attnbench.schema.cell import Workload
+from attnbench.schema.cell import Inputs, Workload
 from attnbench.schema.errand import Pass
 from attnbench.schema.outcome import MASS_RECALL, OUTPUT_ERROR, Failed, Measured, Series, Status
 from attnbench.schema.problem import DType
@@ -130,6 +130,25 @@ def test_a_quality_counts_only_with_its_own_mask_dtype_and_width(keep: Keep, sha
     found = attnbench.advise(keep(run), keep(run, [scored], id="f", cells=(other,)), N=512, max=["output_error=0.5"])
     assert (found.qualified, found.unknown) == ((("linear.chunked",), ()) if is_known else ((), ("linear.chunked",)))
     assert ("unknown: output_error not recorded" in str(found)) is not is_known
+
+
+def test_of_several_recorded_qualities_that_counts_which_is_nearest_though_others_are_newer(keep: Keep) -> None:
+    run = timed(Law("linear.chunked", 2e-3, 1.0))
+    (cell,) = run.run().cells
+    shapes: tuple[dict[str, Any], ...] = ({}, {}, {"N": 1024}, {"N": 64}, {})
+    cells = [cell.reshaped(**shape).model_copy(update={"workload": Workload.FIDELITY}) for shape in shapes]
+    cells[-1] = cells[-1].model_copy(update={"inputs": Inputs.PEAKED})
+    scores = [
+        run.record(each, Measured(samples={OUTPUT_ERROR: Series(unit="1", values=(n / 10,))}), phase=Pass.FIDELITY)
+        for n, each in enumerate(cells, 1)
+    ]
+    own = keep(run, [*run.records(), scores[0]], cells=(cell, cells[0]))
+    others = [keep(run, [scores[n]], id=str(n), started=f"202{n}", cells=(cells[n],)) for n in (1, 2, 3, 4)]
+    bare = keep(run)
+    runs = {"0.100 at N = 512, normal": [own, *others], "0.200 at N = 512, normal": [bare, *others]}
+    runs |= {"0.400 at N = 64, normal": [bare, *others[1:]], "0.500 at N = 512, peaked": [bare, others[3]]}
+    for said, given in runs.items():
+        assert f"{said} inputs" in str(attnbench.advise(*given, N=512, max=["output_error=1"]))
 
 
 def test_a_cell_that_was_not_run_yet_is_unknown_and_the_command_measures_it(keep: Keep) -> None:

@@ -51,12 +51,18 @@ def change(folder: Path, spoil: Spoil) -> None:
     (folder / "run.json").write_text(json.dumps(info))
 
 
-def test_a_reference_of_a_suite_that_ships_is_verified_as_it_lies_and_expanded(sent: Path, tmp_path: Path) -> None:
+def test_a_reference_of_a_suite_that_ships_is_verified_as_it_lies_and_expanded(
+    sent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # of shares that were merged there may be more cells than one run may have
+    monkeypatch.setattr("attnbench.suite.expand.MOST_CELLS", 1)
     assert wrong(REFERENCE / "vq") == wrong(sent) == {}
     said = {finding.name: finding.text for finding in attnbench.verify(sent)}
     assert said["suite"].startswith("vq as it ships, digest ")
     assert said["complete"] == "7 ok, 1 budget"
     assert said["replicates"] == "5 of each cell"
+    # of memory passes and checks, which have no flag, that says nothing
+    assert said["conditions"] == "of all measurements: few_samples 28.6%"
     with pytest.raises(attnbench.AttnbenchError, match="is not a run folder"):
         attnbench.verify(tmp_path)
     # records of another environment are right where run.json describes it
