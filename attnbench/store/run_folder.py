@@ -23,7 +23,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from attnbench.schema.cell import Cell
-from attnbench.schema.errors import AttnbenchError
+from attnbench.schema.errors import AttnbenchError, UsageError
 from attnbench.schema.noun import Noun
 from attnbench.schema.record import Record, parse
 from attnbench.schema.run import RunInfo, joined
@@ -38,6 +38,10 @@ _Stored = TypeVar("_Stored", bound=Noun)
 
 class StoreError(AttnbenchError):
     """A run folder cannot be read or written; the message says which and what to do."""
+
+
+class NoRunError(StoreError, UsageError):
+    """A folder, or what is no folder, is named as a run and is none."""
 
 
 @dataclass
@@ -129,13 +133,13 @@ class RunFolder:
         self.keep(_PLAN, plan)
 
     def recall(self, name: str, kind: type[_Stored], what: str) -> _Stored:
-        """Read a file of this kind. Raises StoreError."""
+        """Read a file of this kind. Raises NoRunError where it is not there, and StoreError."""
         try:
             with open_to_read(self.path / name) as data:
                 return kind.model_validate_json(data.read().decode())
-        except OSError as error:
-            raise StoreError(f"{self.path} is not {what}: {name}: {_words(error)}") from error
-        except ValueError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NoRunError(f"{self.path} is not {what}: {name}: {_words(error)}") from error
+        except (OSError, ValueError) as error:
             raise StoreError(f"{self.path / name} cannot be read: {_words(error)}") from error
 
     def keep(self, name: str, stored: Noun | str | bytes) -> None:

@@ -156,6 +156,12 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("published --out page.pdf", "--out page.pdf: the name must end in one of .md"),
         ("published --out empty/../file/x.md", "--out empty/../file/x.md: "),
         ("report nothing --out page.pdf", "its name must end in .html"),
+        # what is no run
+        ("run --resume empty", "empty is not a run folder"),
+        ("report empty", "empty is not a run folder"),
+        ("history add empty --to kept", "empty is not a run folder"),
+        ("compare nowhere", "nowhere is not a run folder"),
+        ("selfcheck --resume empty", "empty is not the folder of a selfcheck"),
         # figures
         (f"plot {RUN} --kind scalling", "--kind scalling: did you mean 'scaling'? there are: scaling, "),
         (f"plot {RUN} --kind decode", "--kind decode: the run decodes nothing"),
@@ -213,12 +219,7 @@ def test_errors_of_a_suite_have_places(name: str, text: str, says: list[str], he
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("run --resume empty", "empty is not a run folder"),
         ("run s.yaml --results file", "cannot create file"),
-        ("report empty", "empty is not a run folder"),
-        ("history add empty --to kept", "empty is not a run folder"),
-        ("compare nowhere", "nowhere is not a run folder"),
-        ("selfcheck --resume empty", "empty is not the folder of a selfcheck"),
         ("run s.yaml --devices cuda:0,cuda:1", "cannot be used"),
         ("run s.yaml --device cuda:77", "device 'cuda:77' cannot be used: torch "),
         ("site results file/site", "cannot write file/site: Not a directory"),
