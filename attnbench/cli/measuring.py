@@ -382,7 +382,9 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     impl: Impls = [],  # noqa: B006
     device: Device = None,
     margin: Margin = "5%",
-    replicates: Annotated[int, typer.Option(min=2, max=MOST_REPLICATES, help="With --live: a side, at most.")] = 20,
+    replicates: Annotated[
+        int | None, typer.Option(min=2, max=MOST_REPLICATES, help="With --live: a side, at most. Default: 20.")
+    ] = None,
     results: Annotated[Path, typer.Option(help="With --live: where run folders are made.")] = _RESULTS,
     out: Outs = [],  # noqa: B006
     metric: Annotated[str, typer.Option(help="What is judged: time, first_call, flops, memory, output_error, ...")] = "time",
@@ -417,8 +419,9 @@ def gate(  # noqa: PLR0913, PLR0917 - one parameter an option
     device: Device = None,
     margin: Margin = "5%",
     max_replicates: Annotated[
-        int, typer.Option(min=2, max=MOST_REPLICATES, help="A side, at most; looked at after 5, 10, 20, ...")
-    ] = 20,
+        int | None,
+        typer.Option(min=2, max=MOST_REPLICATES, help="A side, at most; looked at after 5, 10, 20, ... Default: 20."),
+    ] = None,
     results: Results = _RESULTS,
     across_machines: AcrossMachines = False,
     json: Annotated[Path | None, typer.Option(help="Write the judgement as JSON.")] = None,

@@ -17,8 +17,8 @@ def suite_names() -> list[str]:
 
 
 def words(given: list[str]) -> list[str]:
-    """Split what was given: commas part, as repeating the option does."""
-    return [word.strip() for text in given for word in text.split(",") if word.strip()]
+    """Split what was given: commas part, as repeating the option does. An empty word alone stays, and is refused later."""
+    return [word.strip() for text in given for word in text.split(",") if word.strip()] or given
 
 
 SuiteArgument = Annotated[

@@ -85,7 +85,7 @@ def cite(
 def advise(  # noqa: PLR0913, PLR0917 - one parameter an option
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of them. Default: results.")] = [],  # noqa: B006
     n: Annotated[str, typer.Option("--N", help="Tokens, as 16384 or 2^14.")] = ...,  # type: ignore[assignment]
-    workload: Annotated[str, typer.Option(help="forward, forward_backward, decode, …")] = "forward",
+    workload: Annotated[str | None, typer.Option(help="forward, forward_backward, decode, … Default: forward.")] = None,
     decode: Annotated[bool, typer.Option("--decode", help="The same as --workload decode.")] = False,
     causal: Annotated[bool, typer.Option("--causal/--non-causal")] = True,
     memory: Annotated[str | None, typer.Option(help="What one sample may need, as 2GiB.")] = None,
@@ -98,7 +98,9 @@ def advise(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Say which methods qualify for a length, a memory and a quality, by what was recorded; never beyond what was measured."""
     check_outs(out, TABLES)
-    given = "decode" if decode else workload
+    if decode and workload:
+        raise ArgumentError("workload", workload, "--decode is --workload decode; give one of them")
+    given = "decode" if decode else workload or "forward"
     done = attnbench.advise(
         *runs, N=n, workload=given, causal=causal, memory=memory, min=min, max=max, by=by, reporter=Terminal()
     )

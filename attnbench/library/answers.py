@@ -15,6 +15,7 @@ from attnbench.report.text.html import safe, table_html
 from attnbench.report.text.numbers import percent
 from attnbench.report.text.table import Table, csv_text, plain
 from attnbench.schema.run import RunInfo
+from attnbench.session.asked import one_of
 from attnbench.store.files import write_named
 
 if TYPE_CHECKING:
@@ -78,12 +79,13 @@ class Answer:
         return pd.concat(each, ignore_index=True) if self.tables else pd.DataFrame()
 
     def form(self, name: str) -> bytes:
-        """Return the content of a file whose name ends so: md, tex, csv, html, or a picture. Raises KeyError."""
+        """Return the content of a file whose name ends so: md, tex, csv, html, or a picture. Raises ArgumentError."""
         texts = {"md": self.markdown, "tex": self.latex, "csv": self.csv, "html": self.html}
+        one_of([*texts, *(("png", "svg", "pdf") if self.own_image else ())], name, "form")
         return texts[name]().encode() if name in texts or not self.own_image else self.own_image(name)
 
     def save(self, *files: str | Path) -> None:
-        """Write files, the form of each by its name. Raises KeyError for one that there is not, OSError."""
+        """Write files, the form of each by its name. Raises ArgumentError for one that there is not, OSError."""
         for file in map(Path, files):
             write_named(file, self.form(file.suffix.removeprefix(".")))
 

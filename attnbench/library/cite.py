@@ -9,12 +9,15 @@ from attnbench.analyze.statistics import ENOUGH
 from attnbench.library.runs import RunLike, read
 from attnbench.report.conditions import machine, measured, replication, shapes
 from attnbench.report.findings import Findings
+from attnbench.report.text.latex import escape
 from attnbench.report.text.names import one_line
 from attnbench.report.text.statuses import cells
 from attnbench.report.text.table import wrapped
+from attnbench.session.asked import one_of
 from attnbench.store.files import write_named
 
-_ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})")
+_NUMBER = re.compile(r"\d{4}\.\d{4,5}")
+_ARXIV = re.compile(rf"arXiv:({_NUMBER.pattern})")
 
 
 @dataclass(frozen=True)
@@ -26,11 +29,12 @@ class Citation:
     """Markdown: a point a line, ticked where the run answers it."""
 
     def form(self, name: str) -> bytes:
-        """Return the content of a file whose name ends so: bib or md. Raises KeyError."""
-        return {"bib": self.bibtex, "md": self.checklist}[name].encode()
+        """Return the content of a file whose name ends so: bib or md. Raises ArgumentError."""
+        texts = {"bib": self.bibtex, "md": self.checklist}
+        return texts[one_of(texts, name, "form")].encode()
 
     def save(self, *files: str | Path) -> None:
-        """Write files, the form of each by its name. Raises KeyError for one that there is not, OSError."""
+        """Write files, the form of each by its name. Raises ArgumentError for one that there is not, OSError."""
         for file in map(Path, files):
             write_named(file, self.form(file.suffix.removeprefix(".")))
 
@@ -47,20 +51,25 @@ def cite(run: RunLike) -> Citation:
 
 
 def _bibtex(findings: Findings) -> str:
-    """Cite this project with the run, and the paper of each method, which BibTeX tools complete by its arXiv number."""
+    """Cite this project with the run, and the paper of each method, which BibTeX tools complete where it is on arXiv."""
     run = findings.run
-    papers = grouped((number, name) for name, each in run.methods.items() for number in _ARXIV.findall(each.paper))
+    papers = grouped(
+        (paper, name)
+        for name, each in run.methods.items()
+        for paper in _ARXIV.findall(each.paper) or filter(None, [each.paper])
+    )
     commit = f", commit {str(run.git['commit'])[:12]}" if run.git.get("commit") else ""
     note = f"suite {run.suite.name}, digest {run.suite.digest}{commit}; run {run.id}"
     entries = [
         "@software{attnbench,\n  title = {attnbench: time, memory and quality of efficient attentions},\n"
-        f"  author = {{{{The attnbench authors}}}},\n  year = {{{run.started[:4]}}},\n  note = {{{note}}}\n}}"
+        f"  author = {{{{The attnbench authors}}}},\n  year = {{{run.started[:4]}}},\n  note = {{{escape(note)}}}\n}}"
     ]
-    entries += [
-        f"@misc{{arxiv-{number},\n  archivePrefix = {{arXiv}},\n  eprint = {{{number}}},\n  note = {{{', '.join(names)}}}\n}}"
-        for number, names in sorted(papers.items())
-    ]
-    return "\n\n".join(entries).replace("_", r"\_") + "\n"
+    for paper, names in sorted(papers.items()):
+        key, lines = f"arxiv-{paper}", f"  archivePrefix = {{arXiv}},\n  eprint = {{{paper}}}"
+        if not _NUMBER.fullmatch(paper):
+            key, lines = re.sub(r"[^a-z0-9]+", "-", paper.lower()).strip("-"), f"  title = {{{{{escape(paper)}}}}}"
+        entries.append(f"@misc{{{key},\n{lines},\n  note = {{{escape(', '.join(names))}}}\n}}")
+    return "\n\n".join(entries) + "\n"
 
 
 def _checklist(findings: Findings) -> str:

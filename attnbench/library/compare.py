@@ -28,7 +28,7 @@ from attnbench.schema.run import RunInfo
 from attnbench.session.asked import SuiteLike, cells_meant, check_methods, one_of, select, share
 from attnbench.session.progress import Progress, block_of
 from attnbench.session.reporter import Reporter
-from attnbench.session.scene import How, Measuring, Scene
+from attnbench.session.scene import How, Measuring, Scene, only_read
 from attnbench.store.cache import known_noise_floor
 from attnbench.store.lock import locked
 from attnbench.store.run_folder import RunFolder
@@ -59,6 +59,7 @@ def compare(
         if metric != TIME:
             raise UsageError("--live measures and judges time; give --metric with stored runs")
         return Comparison.of(_in_turns(suite, live, reach, How.of(how, "compare", live, suite)))
+    only_read(how)
     if len(runs) not in {1, 2}:
         raise UsageError("name two runs, or one (its methods are compared), or --live GIT_REF --suite SUITE")
     if baseline and len(runs) == 2:
@@ -142,6 +143,7 @@ def gate(
         raise UsageError("name a suite and --base GIT_REF, which are measured in turns; or --stored BASE_RUN NEW_RUN")
     if stored is None:
         return Comparison.of(_in_turns(suite, base, reach, asked, refuse_finer))
+    only_read(how, "max_replicates")
     runs = [read(run) for run in stored]
     judged = compare(*runs, margin=margin, across_machines=across_machines)
     refuse_finer(runs[1].info, min(run.info.suite.replicates for run in runs))

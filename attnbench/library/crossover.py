@@ -24,7 +24,7 @@ from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.figures import FIGURES
 from attnbench.session.asked import SuiteLike, check_methods, narrowed, pick, pick_one, select, share
 from attnbench.session.progress import Progress, block_of, processes
-from attnbench.session.scene import How, Measuring, Scene
+from attnbench.session.scene import How, Measuring, Scene, only_read
 from attnbench.session.scout import Scouted
 from attnbench.store.run_folder import RunFolder
 from attnbench.suite.load import SuiteError, shipped
@@ -53,9 +53,10 @@ def crossover(  # noqa: PLR0913 - one parameter an option
     elif isinstance(source, Run) or (isinstance(source, str | Path) and Path(source).is_dir()):
         usual: dict[str, object] = {"resolution": _RESOLUTION, "max_points": _POINTS}
         given = {"resolution": resolution, "max_points": max_points, "minutes": minutes}
-        for name, value in (given | {name: how.get(name) or None for name in ("impl", "device", "replicates")}).items():
+        for name, value in given.items():
             if value != usual.get(name):
                 raise ArgumentError(name, value, "it says how a suite is measured; a run folder is only read")
+        only_read(how)
         findings = read(source).findings
     else:
         raise UsageError(

@@ -15,11 +15,12 @@ from attnbench.report.site.runs import Kind, kind_of
 from attnbench.schedule.cells import MOST_ROWS
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.longest import first_cells, searches
-from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.cell import Batch, Cell, Workload, label
 from attnbench.schema.errors import ArgumentError, UsageError, did_you_mean
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Axes, Method, Suite
 from attnbench.session.asked import (
+    Only,
     SuiteLike,
     addresses,
     check_methods,
@@ -32,7 +33,7 @@ from attnbench.session.asked import (
     validated,
 )
 from attnbench.session.progress import Progress, processes
-from attnbench.session.scene import How, Measuring, Scene
+from attnbench.session.scene import How, Measuring, Scene, only_read
 from attnbench.store.run_folder import RunFolder
 from attnbench.suite.load import Loaded, shipped
 
@@ -71,6 +72,7 @@ def maxlen(
         asked |= {name: bool(how.get(name)) for name in ("impl", "device")}
         if given := ", ".join(f"--{name}" for name, is_given in asked.items() if is_given):
             raise UsageError(f"{folder.path} is a folder, and an earlier search is read as it is; leave out {given}")
+        only_read(how)
         if kind_of(folder.info()) is not Kind.LIMITS:
             raise UsageError(f"{folder.path} holds no search for lengths; to begin one: attnbench maxlen SUITE")
     info = folder.info()
@@ -100,8 +102,10 @@ def _asked(what: Sequence[SuiteLike], method: Sequence[str], how: How) -> tuple[
             raise UsageError(f"{word}: neither a suite nor a method; {meant.strip()}")
         loaded, suite = select(word, how.impl, how.device)
     else:
-        each = tuple(Method(name=name.partition("(")[0]) for name in (*named, *added))
-        suite = validated({**_PLAIN, "methods": each, "device": how.device or "auto"}, {"device": how.device})
+        own = Only(methods=named).meant() if named else []
+        methods = (*own, *(Method(name=name) for name in added))
+        suite = validated({**_PLAIN, "methods": methods, "device": how.device or "auto"}, {"device": how.device})
+        named = tuple(label(each.name, {name: value for name, (value,) in each.params.items()}) for each in own)
     wanted = (*named, *method, *added) if named or method else ()
     return loaded, narrowed(suite, wanted, "method") if wanted else suite, wanted
 

@@ -128,10 +128,7 @@ def refuse_others(suite: SuiteLike | None, only: Only, how: Measuring) -> None:
 
     Where the suite is named again, its methods, device and replicates are held against those of the run later.
     """
-    named: dict[str, object] = {"methods": only.methods, "N": only.N, "workloads": only.workloads}
-    if not suite:
-        named |= {name: how.get(name) for name in ("impl", "device", "replicates")}
-    found = [name for name, value in named.items() if value] + ["causal"] * (only.causal is not None)
+    found = [*only.given, *(name for name in ("impl", "device", "replicates") if not suite and how.get(name))]
     if found:
         raise UsageError(f"a run goes on as it was begun; leave out {', '.join(found)}, or start a new one")
 

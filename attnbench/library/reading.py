@@ -206,9 +206,11 @@ def record(  # noqa: PLR0913 - one parameter an option
             return record_folder(Path(run), file, text, N or _LENGTH, sequences)
         except (OSError, ValueError) as error:
             raise UsageError(f"{run}: {error}") from None
+    folder = read(run).folder
+    if text:
+        raise ArgumentError("text", text, "a model of transformers reads it; one of a run reads its own task")
     if method is None:
         raise ArgumentError("method", method, "name the method whose model is meant, as tables show it")
-    folder = read(run).folder
     cells = [cell for cell in folder.info().cells if cell.workload is Workload.TRAIN]
     trained = [(cell, cell.training) for cell in cells if cell.training is not None]
     if not trained:

@@ -211,15 +211,16 @@ class Figures(tuple["Figure", ...]):
         return made
 
     def image(self, number: int = 0, form: str = "png") -> bytes:
-        """Return one of them as png, svg or pdf."""
+        """Return one of them as png, svg or pdf. Raises ArgumentError."""
         from attnbench.report.drawing import images
         from attnbench.report.drawing import style as styles
 
+        one_of(("png", "svg", "pdf"), form, "form")
         with styles.applied(self.sheet.settings):
             return images.images(self[number], (form,), self.sheet.dpi)[form]
 
     def save(self, *files: str | Path) -> None:
-        """Write them, one a file, the form of each by its name. Raises OSError."""
+        """Write them, one a file, the form of each by its name. Raises ArgumentError for one that there is not, OSError."""
         for number, file in enumerate(map(Path, files)):
             write_within(file.parent, file.name, self.image(number, file.suffix.removeprefix(".")))
 

@@ -2,10 +2,11 @@
 
 import hashlib
 import json
+import math
 from enum import StrEnum
 from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from attnbench.schema.model import Model
 from attnbench.schema.noun import Lax, Noun, Scalar
@@ -188,6 +189,14 @@ class Cell(Noun):
     training: Training | None = Field(default=None, description="the model around the attention, where there is one")
     model: Model | None = Field(default=None, description="the whole model around the attention, where there is one")
     new_tokens: int = Field(default=1, ge=1, description="the last tokens of N, which are verified at once")
+
+    @model_validator(mode="after")
+    def _has_finite_numbers(self) -> Self:
+        # a key is of JSON, which has no others
+        for name, value in {"scale": self.scale, **self.params}.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name}={value}: it is no finite number")
+        return self
 
     def canonical(self) -> dict[str, Any]:
         """Return the fields as JSON data without defaults, so that a field added later changes no old key."""

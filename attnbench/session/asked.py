@@ -43,6 +43,12 @@ class Only:
     workloads: str | Sequence[str] = ()
     causal: bool | None = None
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is asked for, by name; an empty word or a length of 0 is, and cannot be had."""
+        fields = {"methods": self.methods, "N": self.N, "workloads": self.workloads, "causal": self.causal}
+        return {name: value for name, value in fields.items() if value not in ((), [], None)}
+
     def as_suite(self) -> dict[str, object]:
         """Make a suite of these methods alone: one sequence of 2^9 to 2^12 tokens, forward, causal, if nothing else is said."""
         return {
@@ -61,6 +67,8 @@ class Only:
         for text in (name for each in texts for name in split_names(each)):
             name, bracket, rest = text.partition("(")
             name = name.strip()
+            if bracket and not rest.endswith(")"):
+                raise ArgumentError("methods", text, "its bracket is not closed")
             params = parameters(rest.removesuffix(")").split(","), "methods") if bracket else {}
             matching = [name]
             if set(name) & set("*?["):
@@ -70,6 +78,8 @@ class Only:
             elif not own and not is_method(name):
                 raise ArgumentError("methods", name, registry.no_method(name))
             found += [Method(name=each, params={key: (value,) for key, value in params.items()}) for each in matching]
+        if not found:
+            raise ArgumentError("methods", self.methods, "no method is named")
         return found
 
 
@@ -78,15 +88,18 @@ def select(
 ) -> tuple[Loaded, Suite]:
     """Return the suite as it was written, and as the other arguments change it. Raises SuiteError, UsageError."""
     only = only or Only()
-    if not given and not only.methods:
+    wanted = only.given
+    if not given and "methods" not in wanted:
         raise UsageError("name a suite or methods, as: attnbench run quick, attnbench plan --methods 'linear.*,softmax.sdpa'")
     loaded = load(given or only.as_suite())
     suite, added = loaded.suite, tuple(Method(name=name) for name in addresses(impl))
-    chosen = grouped((method.name, method.params) for method in (only.meant(sorted(suite.names)) if given else ()))
+    chosen = grouped(
+        (method.name, method.params) for method in (only.meant(sorted(suite.names)) if given and "methods" in wanted else ())
+    )
     if chosen:
         suite = narrowed(suite, list(chosen), "methods")
-    fields: dict[str, object] = {"device": device, "replicates": replicates, "workloads": only.workloads or None}
-    axes: dict[str, object] = {"N": only.N or None, "causal": only.causal}
+    fields: dict[str, object] = {"device": device, "replicates": replicates, "workloads": wanted.get("workloads")}
+    axes: dict[str, object] = {"N": wanted.get("N"), "causal": only.causal}
     fields, axes = ({name: value for name, value in each.items() if value is not None} for each in (fields, axes))
 
     def written(of: Suite | Override, given: dict[str, object]) -> dict[str, object]:
@@ -137,6 +150,8 @@ def parameters(given: Sequence[str], argument: str = "param") -> dict[str, Scala
             read = json.loads(value.lower() if value in {"True", "False"} else value)
         except ValueError:
             read = value
+        if str(read).lower() in {"nan", "inf", "-inf", "infinity", "-infinity"}:
+            raise ArgumentError(argument, text, "it is no finite number")
         found[name] = read if isinstance(read, bool | int | float) else value
     return found
 
@@ -202,18 +217,17 @@ def check_methods(loaded: Loaded | None, scouted: Scouted, *others: Scouted) -> 
     own = loaded.suite.names if loaded else ()
     if added := [f"{name}: {failed.reason}" for name, failed in failures.items() if ":" in name and name not in own]:
         raise UsageError("\n".join(added))
-    if loaded is None:
-        return
-    wrong = []
-    for place, method in _methods(loaded.suite):
-        if method.name in failures and failures[method.name].facts.get("unknown"):
-            wrong.append(loaded.error((*place, "name"), failures[method.name].reason))
-        if description := scouted.descriptions.get(method.name):
-            known = description.parameters
-            unknown = [name for name in method.params if not takes(known, name)]
-            wrong += [loaded.error((*place, "params", name), no_parameter(name, known)) for name in unknown]
-    if wrong:
-        raise UsageError("\n".join(wrong))
+    if loaded is not None:
+        wrong = []
+        for place, method in _methods(loaded.suite):
+            if method.name in failures and failures[method.name].facts.get("unknown"):
+                wrong.append(loaded.error((*place, "name"), failures[method.name].reason))
+            if description := scouted.descriptions.get(method.name):
+                known = description.parameters
+                unknown = [name for name in method.params if not takes(known, name)]
+                wrong += [loaded.error((*place, "params", name), no_parameter(name, known)) for name in unknown]
+        if wrong:
+            raise UsageError("\n".join(wrong))
     # those of the file are the method's by now
     for method in scouted.suite.methods:
         if description := scouted.descriptions.get(method.name):
@@ -326,10 +340,13 @@ def length(given: int | str, argument: str) -> int:
 
 
 def share(given: float | str, argument: str) -> float:
-    """`8%` or `0.08`: a share above 0 and of at most 10. Raises ArgumentError."""
+    """`8%` or `0.08`: a share above 0 and of at most 1000%, from 1 on with the sign, for an 8 is meant as 8%.
+
+    Raises ArgumentError.
+    """
     match = _SHARE.fullmatch(str(given))
     value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < value <= 10:
+    if not 0 < value <= 10 or (value >= 1 and "%" not in str(given)):
         raise ArgumentError(argument, given, "write a share, for example 8% or 0.08")
     return value
 

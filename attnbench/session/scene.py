@@ -14,7 +14,7 @@ from attnbench.places.checkout import Checkout
 from attnbench.places.lane import Lane
 from attnbench.places.place import Made, Place
 from attnbench.places.station import LocalStation, Station
-from attnbench.schema.errors import UsageError
+from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.record import Record
 from attnbench.schema.run import Elsewhere, RunInfo, joined, new_id
 from attnbench.schema.suite import Suite
@@ -215,6 +215,23 @@ class Scene:
                     folder.append(unfinished)
             self.say(kept.format(shlex.quote(str(folder.path))))
             raise
+
+
+def only_read(how: Measuring, replicates: str = "replicates") -> None:
+    """Refuse what says how a suite is measured, where it is not; of a command whose option is not called `replicates` its name.
+
+    Raises ArgumentError.
+    """
+    given: dict[str, object] = {"impl": how.get("impl"), "device": how.get("device"), replicates: how.get("replicates")}
+    results = str(how.get("results", How.results))
+    given |= {
+        "results": results if results != How.results else "",
+        "fresh": how.get("fresh"),
+        "no_wait": not how.get("wait", True),
+    }
+    for name, value in given.items():
+        if value:
+            raise ArgumentError(name, value, "it says how a suite is measured; a run folder is only read")
 
 
 def refuse_changes(path: Path, known: RunInfo, present: RunInfo) -> None:

@@ -150,6 +150,12 @@ def test_a_batch_is_searched_for_in_place_of_whatever_the_suite_says_on_every_de
     assert (lengths.name, lengths.resolved("cpu").replicates) == ("maxlen-s", 1)
 
 
+def test_a_method_may_be_named_with_its_parameters(here: Run, tmp_path: Path) -> None:
+    fine(here("maxlen", "lsh.reformer(rounds=1, bucket_size=8)", "--limit", "512", "--out", "l.csv"))
+    rows = pd.read_csv(tmp_path / "l.csv")
+    assert set(rows["method"] + " " + rows["params"]) == {"lsh.reformer bucket_size=8 rounds=1"}
+
+
 def test_beside_a_training_what_is_timed_is_searched_through(here: Run, suite: Write, tmp_path: Path) -> None:
     text = (
         "name: learns\naxes: {N: [64, 128], B: 2, H: 1, D: 8, causal: true}\nworkloads: [train, forward]\n"

@@ -145,6 +145,8 @@ def test_a_table_has_every_form(run: attnbench.Run, tmp_path: Path) -> None:
     assert list(table.frame().method) == ["softmax.sdpa", "linear.chunked", "linear.full"]
     table.save(tmp_path / "t.md", tmp_path / "t.tex", tmp_path / "t.html")
     assert (tmp_path / "t.md").read_text(encoding="utf-8") == table.markdown()
+    with pytest.raises(attnbench.UsageError, match=r"form='xls': there are: md, tex, csv, html$"):
+        table.save(tmp_path / "t.xls")
     for kind in TABLE_KINDS:
         run.table(kind)
     with pytest.raises(attnbench.UsageError, match=r"kind='tiem': did you mean 'time'\?"):
@@ -158,6 +160,8 @@ def test_a_run_and_its_plots_show_themselves_in_a_notebook(run: attnbench.Run, t
     assert isinstance(found[0], Figure)
     assert found._repr_html_().startswith('<img src="data:image/png;base64,iVBOR')
     found.save(tmp_path / "s.svg")
+    with pytest.raises(attnbench.UsageError, match="form='xls': there are: png, svg, pdf"):
+        found.save(tmp_path / "s.xls")
     assert (tmp_path / "s.svg").read_bytes().startswith(b"<?xml")
     assert "forward" in found.captions[0]
     with pytest.raises(attnbench.UsageError, match="decodes nothing"):

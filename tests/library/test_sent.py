@@ -128,6 +128,16 @@ def test_every_method_s_paper_is_cited_once_with_the_run_and_its_suite(tmp_path:
     assert (tmp_path / "a.md").read_text() == attnbench.cite(run).checklist
 
 
+def test_a_paper_that_has_no_number_of_arxiv_is_cited_by_what_it_is_called(sent: Path) -> None:
+    change(sent, lambda lines, run: run["methods"]["vq.blockwise"].update(paper="A_B & C (DeepSeek 2026)"))
+    assert (
+        "@misc{a-b-c-deepseek-2026,\n  title = {{A\\_B \\& C (DeepSeek 2026)}},\n  note = {vq.blockwise"
+        in attnbench.cite(sent).bibtex
+    )
+    with pytest.raises(UsageError, match="form='txt': there are: bib, md"):
+        attnbench.cite(sent).save(sent / "a.txt")
+
+
 def test_what_the_run_knows_is_ticked_and_what_only_its_author_knows_is_open() -> None:
     said, first_look = (attnbench.cite(REFERENCE / name).checklist for name in ("crossover", "atlas"))
     assert said.startswith("- [x] Which suite")

@@ -131,7 +131,7 @@ MARGINS = {"8%": 0.08, "0.08": 0.08, ".5": 0.5, " 3 % ": 0.03}
 REFUSED = {
     "limit": ["", "x", "-1", "0", "2^99", "512..1024", "1.5", "max"],
     "memory": ["", "x", "0", "0%", "101%", "1.1", "17GiB", "0GiB", "8", "-1GiB", "8 GiBs", "8PiB", "nan", "inf"],
-    "margin": ["", "0", "0%", "-3%", "+25 %", "x", "1001%", "nan", "1e400"],
+    "margin": ["", "0", "0%", "-3%", "+25 %", "x", "8", "1", "1001%", "nan", "1e400"],
 }
 
 
@@ -225,6 +225,9 @@ def test_a_suite_is_narrowed_to_what_is_asked_for_on_every_device(device: str) -
         ("quick", {"methods": "linear.chunky"}, r"methods='linear\.chunky': no such method"),
         ("", {"methods": "lsh.reformer(8)"}, r"methods='8': write it as name=value"),
         ("", {"methods": "softmax.sdpa", "N": "9..2"}, r"N='9\.\.2': the range '9\.\.2' is empty"),
+        ("quick", {"methods": ""}, r"methods='': no method is named"),
+        ("quick", {"N": 0}, r"N=0: "),
+        ("quick", {"workloads": ""}, r"workloads='': '' is not known"),
         ("quick", {"N": ["512", "many"]}, r"N='512,many': 'many' is not a number"),
         ("quick", {"workloads": ["forwards"]}, r"workloads='forwards': 'forwards' is not known; write one of 'forward'"),
     ],

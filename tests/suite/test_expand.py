@@ -1,6 +1,7 @@
 """From a suite to its cells, and the configurations of whole models, which say their heads."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,8 @@ def test_a_thousand_million_cells_are_refused_before_any_is_built() -> None:
         ({"axes": {"N": [8], "H": [8, 4], "kv_heads": [8]}}, r"^suite 's': kv_heads=8 must divide H=4$"),
         ({"methods": [{"name": "m", "when": "1 // (N - 8) > 1"}]}, r"^suite 's': '1 // \(N - 8\)': integer division"),
         ({"methods": [{"name": "m", "when": "N > 8"}]}, "no cell is left"),
+        ({"methods": [{"name": "m", "params": {"a": math.nan}}]}, "a=nan: it is no finite number"),
+        ({"axes": {"N": 8, "scale": math.inf}}, "scale=inf: it is no finite number"),
         ({**MODEL, "axes": {"N": 9, "causal": True}, "workloads": ["train"]}, "copy repeats the first half of .*; N=9 must"),
         ({**MODEL, "workloads": ["generate"], "training": {"softmax_every": 1}}, "4 layers are no hybrid; set 0, or from 2"),
         ({**MODEL, "workloads": ["train"], "training": {"softmax_every": 5}}, "with softmax_every=5, 4 layers are no hybrid"),
