@@ -42,8 +42,8 @@ def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | 
         for number, each in enumerate(folders, 1):
             folder.adopt(number, each)
     shards = [Shard.read(info.shard) for info in infos if info.shard]
-    # shards of unlike numbers were not made to be merged, and tell nothing of each other
-    if len({shard.of for shard in shards}) == 1 and reporter:
+    # a run that went on as a whole lacks no share; shards of unlike numbers were not made to be merged
+    if len(shards) == len(infos) and len({shard.of for shard in shards}) == 1 and reporter:
         whole = [Shard(number + 1, shards[0].of) for number in range(shards[0].of)]
         if missing := ", ".join(str(shard) for shard in whole if shard not in shards):
             reporter.say(f"merged without {missing}, which nobody gave")

@@ -114,13 +114,14 @@ def test_a_share_may_have_no_cell_and_is_no_less_a_run_that_is_whole_and_merged(
         assert f"all {said} has" in fine(here("verify", folder)).stdout
 
 
-def test_a_run_that_was_cut_off_as_a_share_and_went_on_as_a_whole_is_merged(stored: Stored, tmp_path: Path) -> None:
+def test_a_run_that_was_cut_off_as_a_share_and_went_on_as_a_whole_is_merged(run: Run, stored: Stored, tmp_path: Path) -> None:
     whole = RunFolder(stored(tmp_path / "results", "one"))
     part = RunFolder(whole.path, 1)
-    part.rewrite(whole.own())
+    part.rewrite(whole.own().model_copy(update={"shard": "1/2"}))
     part.append(next(whole.own_records()))
-    merged = merge(whole.path, results=tmp_path / "merged")
-    assert len(list(merged.records())) == 5
+    assert "without" not in fine(run("merge", str(whole.path), "--results", str(tmp_path / "merged"))).stderr
+    (merged,) = (tmp_path / "merged").glob("*/*")
+    assert len(read(merged)) == 5
     with pytest.raises(UsageError, match="both measured the same 4 cells; merge only one of them"):
         merge(whole.path, merged, results=tmp_path / "merged")
 
