@@ -29,14 +29,17 @@ def exponent(series: Sequence[CellSummary], quantity: Quantity) -> Exponent | No
     """Fit the growth of a quantity to the cells of one method, which differ in N only; cells that failed do not count.
 
     Over the upper half of the lengths, at least three. None with fewer than three, and of what does not grow as a power. The
-    interval is that of the replicates' slopes, widened where the slope of the medians lies outside of it. 0 B has no logarithm
-    and is left out.
+    interval is that of the replicates' slopes, widened where the slope of the medians lies outside of it. 0 B has no logarithm:
+    shorter lengths with it are left out, and where one lies among those that are fitted nothing is.
     """
-    points = {s.cell.problem.N: s for s in series if quantity.grows and any(quantity.values(s).values())}
+    known = {s.cell.problem.N: s for s in series if quantity.grows and quantity.values(s)}
+    points = {N: s for N, s in known.items() if all(quantity.values(s).values())}
     lengths = sorted(points)
     if len(lengths) < FEWEST:
         return None
     upper = lengths[-max(FEWEST, math.ceil(len(lengths) / 2)) :]
+    if any(upper[0] < N for N in known.keys() - points.keys()):
+        return None
     value = slope({N: found.value for N in upper if (found := quantity.estimate(points[N])) is not None})
     slopes = slopes_by_replicate({N: quantity.values(points[N]) for N in upper})
     if len(slopes) < ENOUGH:

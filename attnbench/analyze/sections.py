@@ -100,8 +100,9 @@ def sections(summaries: Sequence[CellSummary], axes: Axes, devices: Mapping[str,
     for rule, members in _by_batch(summaries, axes):
         for summary in members:
             cell = summary.cell
-            # where heads of k and v are grouped in some cells, those of the others are said too
-            about = in_words(summary) | {"kv_heads": f"kv_heads={cell.problem.kv_heads}"}
+            # where something unusual is said of some cells, what is usual is said of the others
+            usual = {"M": f"M={cell.problem.M}", "kv_heads": f"kv_heads={cell.problem.kv_heads}", "padding": "no padding"}
+            about = {name: words or usual.get(name, "") for name, words in in_words(summary).items()}
             conditions = [cell.problem.dtype.value, *(text for name, text in about.items() if name in varying), rule]
             key = (cell.workload, cell.problem.causal, ", ".join(filter(None, conditions)))
             gathered.setdefault(key, []).append(summary)

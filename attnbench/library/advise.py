@@ -304,15 +304,18 @@ def _answer(
         else "",
     ]
     table = Table(f"{section.title}, N = {N:,}", headers, tuple(rows), frozenset(bold), tuple(filter(None, notes)))
-    sentence = _sentence(groups[0], cost, alike, section, N)
+    sentence = _sentence(groups[0], [label for label in groups[1] if cells[label].ok], cost, alike, section, N)
     text = f"{wrapped(sentence)}\n\n{plain([table])}"
     return Advice(f"Advice for N = {N:,}", [table], lambda: text, qualified=groups[0], unknown=groups[1], ruled_out=groups[2])
 
 
-def _sentence(qualified: Sequence[str], cost: Quantity, best: Sequence[str], section: Section, N: int) -> str:
+def _sentence(
+    qualified: Sequence[str], unknown: Sequence[str], cost: Quantity, best: Sequence[str], section: Section, N: int
+) -> str:
     at = f"at N = {N:,}, {section.workload.value}, {section.mask}"
     if not qualified:
-        return f"None of the {len(section.ok_at(N))} methods that were measured {at} qualifies."
+        knows = f"is known to qualify; of {len(unknown)} not all was recorded" if unknown else "qualifies"
+        return f"None of the {len(section.ok_at(N))} methods that were measured {at} {knows}."
     first, number = qualified[0], cost.estimate(section.at(qualified[0], N))
     size = written(number.value, cost.unit) if number else ""
     if len(qualified) == 1:

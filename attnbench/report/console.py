@@ -13,7 +13,6 @@ from attnbench.analyze.quantities import TIME, Center, Quantity, main_quantity
 from attnbench.analyze.scaling import exponent
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import baseline
-from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.conditions import FIRST_LOOK, backends, machine, warnings
 from attnbench.report.findings import Findings
 from attnbench.report.headline import headline
@@ -57,8 +56,13 @@ def summary(findings: Findings, *, unicode: bool = True) -> str:
         lines += ["", "published, and what came of it:", *map(plain, claims)]
     why = reasons(findings.summaries, findings.names)
     more = [f"{len(why) - _REASONS} more reasons: see table.md"] if len(why) > _REASONS else []
-    timed = [s for s in findings.summaries if s.ok and s.cell.workload is not Workload.TRAIN]
-    look = [FIRST_LOOK] if any(s.replicates < ENOUGH for s in timed) else []
+    few = (
+        cell.ok and cell.replicates < findings.quantities[main_quantity(section.workload)].enough
+        for section in findings.sections
+        for cell in section.summaries
+        if section.workload is not Workload.TRAIN
+    )
+    look = [FIRST_LOOK] if any(few) else []
     about = (*warnings(findings, findings.summaries), *backends(findings, findings.summaries), machine(findings.run))
     lines.append("")
     for line in (*why[:_REASONS], *more, *look, *about):

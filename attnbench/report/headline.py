@@ -8,7 +8,6 @@ from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.headline import NEAR, Standing, Statement
 from attnbench.analyze.quantities import SEEDS
 from attnbench.analyze.sections import Section
-from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.conditions import short_machine
 from attnbench.report.findings import Findings
 from attnbench.report.questions.crossover.table import rounded
@@ -64,7 +63,7 @@ def sentence(findings: Findings, section: Section, said: Statement) -> str:
     without = f"; no number: {failed}" if failed else ""
     workload = _WORKLOADS.get(section.workload, section.workload.value)
     about = f"({workload}, {section.mask}, {shorten(section.conditions, _CONDITIONS)})"
-    few = f"first look, {counted(said.replicates, 'replicate')}: " if said.replicates < ENOUGH else ""
+    few = f"first look, {counted(said.replicates, 'replicate')}: " if said.replicates < said.quantity.enough else ""
     if said.best is None:
         why = "no two methods have a number at the same length" if said.labels else "no method has a number"
         if len(said.labels) == 1:
@@ -94,7 +93,8 @@ def _led(findings: Findings, said: Statement, best: Best) -> str:
     if reach is None and not best.alone:
         return f"{at}, {first} cannot be told from {ties} by {said.quantity.title}"
     others = f"all {best.count - 1} others" if best.count > 3 else "both others"
-    everyone = names[best.behind[0]] if best.count == 2 else others
+    # where the only two are tied nobody is behind, and the clause on ties is all that is said
+    everyone = names[best.behind[0]] if len(best.behind) == 1 else others
     if reach is None or (best.alone and reach.led == (best.N,)):
         return f"{at}, {first} {verb} {everyone}"
     # the measured lengths that are led, and the crossing before them

@@ -244,10 +244,11 @@ def test_intervals_are_those_of_the_replicates_slopes_or_of_least_squares() -> N
     assert slope(points) == pytest.approx(fit.slope)
 
 
-def test_memory_grows_by_its_counter_and_zero_bytes_are_left_out() -> None:
-    sizes = {N: N**2 for N in LENGTHS[:3]} | {LENGTHS[3]: 0}
+def test_memory_grows_by_its_counter_from_zero_bytes_but_not_across_them() -> None:
+    sizes = {LENGTHS[0]: 0} | {N: N**2 for N in LENGTHS[1:4]}
     cells = [writer.of_size(writer.cell(N=N), size) for N, size in sizes.items()]
     fit = known(growth(cells, "memory"))
-    assert (fit.interval, fit.lengths) == (None, LENGTHS[:3])
+    assert (fit.interval, fit.lengths) == (None, LENGTHS[1:4])
     assert fit.value == pytest.approx(2.0)
-    assert growth(cells[1:], "memory") is None
+    assert growth(cells[:3], "memory") is None
+    assert growth([*cells, writer.of_size(writer.cell(N=LENGTHS[4]), 0)], "memory") is None

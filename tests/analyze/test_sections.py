@@ -41,7 +41,8 @@ def test_workload_mask_and_dtype_make_a_section() -> None:
     [
         ("H", (4, 8), ["float32, H=4", "float32, H=8"]),
         ("kv_heads", (8, 2), ["float32, kv_heads=8", "float32, kv_heads=2"]),
-        ("padding", (0.0, 0.25), ["float32", "float32, padding 0.25"]),
+        ("padding", (0.0, 0.25), ["float32, no padding", "float32, padding 0.25"]),
+        ("M", (64, 32), ["float32, M=64", "float32, M=32"]),
     ],
 )
 def test_other_axes_are_named_where_they_vary(axis: str, values: tuple[float, ...], want: list[str]) -> None:

@@ -1,5 +1,6 @@
 """Advice from recorded runs: who qualifies, in which order, what is unknown, and whose numbers these are."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,9 @@ def test_who_needs_more_memory_than_there_is_does_not_qualify() -> None:
     assert set(found.ruled_out) == {label for label, size in figures.items() if size > 20 * 2**20}
     assert set(found.qualified) == figures.keys() - set(found.ruled_out)
     assert "needs more than 20.0 MiB" in str(found)
+    assert re.search(r"None of the \d+ methods that were measured .* qualifies\.", words(advice(memory="1KiB")))
+    none = advice(RECALL, workload="decode", min=["recall=1.1"])
+    assert f"is known to qualify; of {len(none.unknown)} not all was recorded." in words(none)
 
 
 def test_a_quality_of_a_trained_model_counts_in_any_shape_and_one_that_nobody_recorded_is_never_guessed() -> None:

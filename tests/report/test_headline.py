@@ -16,8 +16,9 @@ from attnbench.report.conditions import short_machine
 from attnbench.report.findings import Findings
 from attnbench.report.headline import headline, headlines
 from attnbench.schema.cell import Cell, Workload
+from attnbench.schema.model import Model
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import LOSS, OUTPUT_ERROR, Status
+from attnbench.schema.outcome import LOSS, OUTPUT_ERROR, PERPLEXITY, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.training import Task, Training
 from tests.analyze.conftest import compared
@@ -127,6 +128,11 @@ LED = {
     # nothing is claimed beyond what both reached, and what failed is counted
     "the other fails": (FAILS, f"From N to 16,384, {FASTER} {WHERE}; no number: OOM 2."),
     "the baseline fails": (BASE_FAILS, f"From N to 16,384, {FASTER} {WHERE}; no number: OOM 2."),
+    "the best two are tied where the baseline fails": (
+        replace(TWO_TIE, reach={BASE: LENGTHS[:6], OTHER: LENGTHS[6:]}),
+        f"From N to 16,384, {THIRD} is faster than {BASE}; at N = 65,536 it cannot be told from {OTHER} "
+        f"{WHERE}; no number: OOM 8.",
+    ),
     "the best of three leads the baseline over lengths, all at the longest": (
         Truth({BASE: quadratic(3000), THIRD: times(1.5), OTHER: linear}),
         f"From N to 65,536, {FASTER}, and than both others at N = 65,536 {WHERE}.",
@@ -199,6 +205,18 @@ def test_fidelity_is_told_of_what_is_not_exact_with_its_figure(errors: Mapping[s
         scores = {OUTPUT_ERROR: {r: error * (1 + 0.01 * r) for r in range(5)}}
         cells += [CellSummary(cell(method, N, Workload.FIDELITY), OK, scores=scores) for N in (512, 1024)]
     assert headline(findings(compared(Section(Workload.FIDELITY, True, "float32", tuple(cells))))) == text
+
+
+def test_of_what_three_seeds_are_enough_for_three_are_no_first_look() -> None:
+    quality: dict[str, object] = {"workload": Workload.MODEL_QUALITY, "model": Model(config="small")}
+    cells = [
+        CellSummary(
+            cell(method, 512, Workload.FORWARD).model_copy(update=quality), OK, scores={PERPLEXITY: dict(enumerate(each))}
+        )
+        for method, each in ((BASE, (4.0, 4.1, 4.2)), (OTHER, (8.0, 8.1, 8.2)))
+    ]
+    section = compared(Section(Workload.MODEL_QUALITY, True, "float32", tuple(cells)))
+    assert headline(findings(section)).startswith(f"At N = 512, {BASE} ")
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,11 @@ class Plotted:
             if each is not None and each.value > 0
         }
 
+    def zeros(self, series: Sequence[CellSummary]) -> list[int]:
+        """Return the lengths at which a method is at 0: its line breaks there."""
+        found = ((cell.cell.problem.N, self.read(cell)) for cell in series)
+        return [N for N, each in found if each is not None and each.value <= 0]
+
 
 def beyond(points: Mapping[int, Estimate], N: int) -> float | None:
     """Return where the line through the two nearest points would be at N, in logarithms; None without a point."""
@@ -85,7 +90,8 @@ def over_length(findings: Findings, sections: Sequence[Section], shown: Sequence
         def draw(axes: Axes) -> float:
             lengths_across(axes, section.lengths)
             for label, name in names.items():
-                curve(axes, plotted.points(section.series[label]), looks[label], name)
+                series = section.series[label]
+                curve(axes, plotted.points(series), looks[label], name, plotted.zeros(series))
             if not any(plotted.points(series) for series in section.series.values()):
                 said(axes, "nothing was measured")
             elif plotted.level is not None:
@@ -103,9 +109,10 @@ def over_length(findings: Findings, sections: Sequence[Section], shown: Sequence
     ]
 
 
-def curve(axes: Axes, points: Mapping[int, Estimate], look: Look, name: str) -> None:
-    """Draw one method: its line, its band, and a bar at each point, which shows where there is no band."""
-    axes.plot(list(points), [each.value for each in points.values()], label=named(name), zorder=3, **look.drawn)
+def curve(axes: Axes, points: Mapping[int, Estimate], look: Look, name: str, gaps: Sequence[int] = ()) -> None:
+    """Draw one method: its line, broken at `gaps`, its band, and a bar at each point, which shows where there is no band."""
+    heights = {N: each.value for N, each in points.items()} | dict.fromkeys(gaps, math.nan)
+    axes.plot(sorted(heights), [heights[N] for N in sorted(heights)], label=named(name), zorder=3, **look.drawn)
     ranged = [(N, *each.ends) for N, each in points.items() if not each.is_exact]
     if ranged:
         N, low, high = zip(*ranged, strict=True)

@@ -90,6 +90,19 @@ def test_a_range_as_narrow_as_rounding_is_drawn_as_a_point(small: Synthetic) -> 
     assert {point.is_exact for point in points.values()} == {True}
 
 
+def test_a_line_breaks_at_zero_bytes_and_the_caption_says_so() -> None:
+    run = found(Synthetic([Law("linear.a", 1e-3, 1.0)], (512, 1024, 2048, 4096), (True,), FORWARD))
+    cells = []
+    for each in run.summaries:
+        counters = each.memory.counters.items() if each.cell.problem.N == 1024 else ()
+        none = {name: counter.model_copy(update={"bytes": 0}) for name, counter in counters}
+        cells.append(replace(each, memory=replace(each.memory, counters={**each.memory.counters, **none})))
+    findings = Findings.over(run.run, cells)
+    (line, *_) = pictures(findings, "memory")[0].axes[0].lines
+    assert np.isnan(np.asarray(line.get_ydata())).tolist() == [False, True, False, False]
+    assert "lines break there, and no N^x spans one (linear.a)." in caption(findings, "memory")
+
+
 def test_a_run_in_which_everything_failed_or_nothing_was_begun_still_has_its_panels(small: Synthetic) -> None:
     laws = [Law(f"m.{i}", 1.0, 1.0, stop_at=1, status=status, reason="because") for i, status in enumerate(Status)]
     picture = time_figure(Synthetic(laws, workloads=FORWARD))

@@ -2,9 +2,13 @@
 
 import csv
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
+import numpy as np
 import pytest
+from matplotlib.axes import Axes
 
 from attnbench.analyze.cells import summarize
 from attnbench.analyze.compare import Exit
@@ -125,6 +129,36 @@ def test_methods_that_fail_where_the_baseline_runs_are_told_and_are_no_lost_cell
     assert reasons
     assert all(reason.startswith("the method has no number (") for reason in reasons)
     assert Comparison.of(found).code is not Exit.LOST
+
+
+@pytest.fixture
+def axes_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[Judgement], Axes]:
+    """The picture before it is an image."""
+    monkeypatch.setattr(
+        "attnbench.report.questions.comparison.figure.images", lambda picture, forms: dict.fromkeys(forms, picture)
+    )
+    return lambda judgement: cast("Any", ratio_plot(judgement, "svg")).axes[0]
+
+
+def test_cells_that_differ_in_more_than_workload_mask_and_length_are_told_apart_wherever_they_stand(
+    five: Synthetic, axes_of: Callable[[Judgement], Axes]
+) -> None:
+    five.heads, five.lengths = (4, 8), (512,)
+    found = judge_methods(Findings.of(five.run(), five.records()), "softmax.sdpa", 0.05, LEVEL)
+    names = [label.get_text() for label in axes_of(found).get_yticklabels()]
+    assert len(names) == len(set(names))
+    for said in (console(found), " ".join(row[1] for row in comparison_table(found).rows), *module.reasons(found)):
+        assert all(heads in said for heads in ("H=4", "H=8"))
+
+
+@pytest.mark.parametrize(("metric", "worse"), [("time", "right"), ("flops", "left")])
+def test_what_is_lost_stands_at_the_worse_end(
+    metric: str, worse: str, five: Synthetic, axes_of: Callable[[Judgement], Axes]
+) -> None:
+    axes = axes_of(two(five, Change("linear.chunked", 0.5, lost_at=512), metric=metric))
+    (lost,) = (line for line in axes.lines if line.get_marker() == "x")
+    low, high = axes.get_xlim()
+    assert (np.asarray(lost.get_xdata())[0] ** 2 > low * high) == (worse == "right")
 
 
 def test_the_headline_says_whether_it_is_unclear_or_nothing_was_judged(judgement: Judgement) -> None:

@@ -14,7 +14,7 @@ from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import applied, said, soft
 from attnbench.report.drawing.ticks import number_across
 from attnbench.report.questions.comparison.judgement import Judgement, word
-from attnbench.report.questions.comparison.table import method
+from attnbench.report.questions.comparison.table import method, told_apart
 from attnbench.report.text.names import drawable, in_words, shorten
 from attnbench.report.text.numbers import percent
 from attnbench.schema.units import length
@@ -65,17 +65,17 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
     # where the old side is everywhere the same it is in the title
     several = len({row.pair.old.cell.label for row in rows if row.pair.old}) > 1
-    names = []
+    (_, own), names = told_apart(judgement), []
     for y, row in enumerate(reversed(rows)):
         cell, (color, marker) = row.pair.any.cell, _LOOK[row.verdict]
         label = method(row) if several else (row.pair.new or row.pair.any).cell.label
-        what = f"{in_words(cell.workload)}, {cell.problem.mask}, {length(cell.problem.N)}"
-        names.append(drawable(f"{shorten(label, 30)}, {what}"))
+        what = [in_words(cell.workload), cell.problem.mask, length(cell.problem.N), *own[cell.key]]
+        names.append(drawable(", ".join([shorten(label, 30), *what])))
         if row.ratio is None:
             words = row.verdict.value
             if row.verdict is not Verdict.UNCLEAR:  # of what was not run nothing is known
-                # as if it took for ever, or had
-                at = low * 1.02 if row.verdict in {Verdict.GAINED, Verdict.RUNS} else high / 1.02
+                # as if it took for ever, or had: beyond the worst, or the best
+                at = low * 1.02 if (row.verdict in {Verdict.GAINED, Verdict.RUNS}) != quantity.more_is_better else high / 1.02
                 axes.plot([at], [y], marker, color=color, clip_on=False)
         else:
             value = row.ratio.value

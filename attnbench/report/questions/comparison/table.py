@@ -32,18 +32,16 @@ _SHORT = {"forward": "fwd", "forward_backward": "f+b", "decode_total": "total"}
 def comparison_table(judgement: Judgement) -> Table:
     """Return one row a cell, worst first; regressions and lost cells are bold."""
     quantity, timed = judgement.quantity, judgement.quantity.name == TIME
-    own = [conditions(comparison.pair.any.cell) for comparison in judgement.sorted]
-    # what holds of all cells is said once; each row keeps its workload and mask
-    everywhere = [words for words in (own[0] if own else ()) if all(words in each for each in own)]
+    everywhere, own = told_apart(judgement)
     rows, bold = [], set()
-    for number, (row, words) in enumerate(zip(judgement.sorted, own, strict=True)):
+    for number, row in enumerate(judgement.sorted):
         cell, sides = row.pair.any.cell, []
         for side, figure in ((row.pair.old, judgement.terms.before), (row.pair.new, quantity)):
             found = figure.estimate(side)
             none = "no number" if judgement.terms.of_methods else "not planned"
             without = none if side is None else "n/a" if side.ok else short(side.status)
             sides.append(written(found.value, quantity.unit) if found else without)
-        what = ", ".join([cell.workload.value, cell.problem.mask, *(each for each in words if each not in everywhere)])
+        what = ", ".join([cell.workload.value, cell.problem.mask, *own[cell.key]])
         texts = (method(row), what, length(cell.problem.N), *sides, ratio_text(row.ratio), word(row.verdict, quantity.unit))
         rows.append((*texts, _memory(row)) if timed else texts)
         if row.verdict is Verdict.SLOWER or is_lost(row):
@@ -66,6 +64,13 @@ def method(comparison: Comparison) -> str:
     old, new = comparison.pair.old, comparison.pair.new
     labels = dict.fromkeys(side.cell.label for side in (new, old) if side)
     return shorten(" / ".join(labels), 60)
+
+
+def told_apart(judgement: Judgement) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the conditions that hold of all cells, which are said once, and by key of a cell those that are its own."""
+    own = {cell.key: conditions(cell) for cell in (row.pair.any.cell for row in judgement.sorted)}
+    everywhere = [words for words in next(iter(own.values()), []) if all(words in each for each in own.values())]
+    return everywhere, {key: [words for words in each if words not in everywhere] for key, each in own.items()}
 
 
 def conditions(cell: Cell) -> list[str]:
@@ -101,10 +106,13 @@ def _memory(comparison: Comparison) -> str:
 
 def reasons(judgement: Judgement) -> list[str]:
     """Say why cells have no ratio: one line per reason, at most forty."""
+    _, own = told_apart(judgement)
     told = (
-        (f"{row.verdict}: {one_line(row.reason)}", f"{method(row)} at N={length(row.pair.any.cell.problem.N)}")
-        for row in judgement.sorted
-        if row.reason
+        (
+            f"{row.verdict}: {one_line(row.reason)}",
+            f"{method(row)} at {', '.join([f'N={length(cell.problem.N)}', *own[cell.key]])}",
+        )
+        for row, cell in ((row, row.pair.any.cell) for row in judgement.sorted if row.reason)
     )
     lines = []
     for why, places in grouped(dict.fromkeys(told)).items():
@@ -210,12 +218,14 @@ def console(judgement: Judgement) -> str:
 def _grid(judgement: Judgement, rows: list[Comparison]) -> str:
     """Return a row a comparison, with as much of the names as fits; the title says what is compared with what."""
     headers, align = ["method", "what", "N", "new/old", "verdict"], ("left", "left", "right", "left", "left")
+    _, own = told_apart(judgement)
     grid = "no cell of one side has numbers on the other"
     for width in _NAMES if rows else ():
         cells = []
         for row in rows:
             cell = row.pair.any.cell
-            what = f"{_SHORT.get(cell.workload.value, cell.workload.value)} {'causal' if cell.problem.causal else 'full'}"
+            mask = "causal" if cell.problem.causal else "full"
+            what = ", ".join([f"{_SHORT.get(cell.workload.value, cell.workload.value)} {mask}", *own[cell.key]])
             verdict = f"{word(row.verdict, judgement.quantity.unit)} {_brief_memory(row)}".strip()
             cells.append([shorten(cell.label, width), what, length(cell.problem.N), ratio_text(row.ratio), verdict])
         grid = tabulate(cells, headers, tablefmt="simple", colalign=align, disable_numparse=True)
