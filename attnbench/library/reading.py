@@ -200,6 +200,10 @@ def record(  # noqa: PLR0913 - one parameter an option
     if (file := Path(out)).suffix != ".safetensors":
         raise ArgumentError("out", out, "the name must end in .safetensors")
     if isinstance(run, str | Path) and (Path(run) / "config.json").is_file():
+        of_a_run = {"method": method, "task": task, "replicate": replicate}
+        if name := next(filter(of_a_run.get, of_a_run), ""):
+            why = "it says which training of a run is meant; a folder of transformers is one model"
+            raise ArgumentError(name, of_a_run[name], why)
         from attnbench.hf.recording import record_folder
 
         try:

@@ -63,3 +63,9 @@ TWO = (cell_of(), cell_of(N=32))
 def test_what_cannot_be_recorded_is_said(asked: Any, cells: Sequence[Cell], options: dict[str, Any], says: str) -> None:
     with pytest.raises(attnbench.UsageError, match=says):
         asked(*cells, **options)
+
+
+def test_a_folder_of_transformers_is_one_model_and_takes_no_method(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(attnbench.UsageError, match="a folder of transformers is one model"):
+        attnbench.record(tmp_path, out=tmp_path / "out.safetensors", method="softmax.sdpa")
