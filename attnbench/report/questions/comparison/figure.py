@@ -14,7 +14,7 @@ from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import applied, said, soft
 from attnbench.report.drawing.ticks import number_across
 from attnbench.report.questions.comparison.judgement import Judgement, word
-from attnbench.report.questions.comparison.table import method, told_apart
+from attnbench.report.questions.comparison.table import method
 from attnbench.report.text.names import drawable, in_words, shorten
 from attnbench.report.text.numbers import percent
 from attnbench.schema.units import length
@@ -65,7 +65,7 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
     # where the old side is everywhere the same it is in the title
     several = len({row.pair.old.cell.label for row in rows if row.pair.old}) > 1
-    (_, own), names = told_apart(judgement), []
+    (_, own), names = judgement.conditions, []
     for y, row in enumerate(reversed(rows)):
         cell, (color, marker) = row.pair.any.cell, _LOOK[row.verdict]
         label = method(row) if several else (row.pair.new or row.pair.any).cell.label

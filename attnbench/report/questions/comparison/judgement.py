@@ -15,10 +15,12 @@ from attnbench.report.conditions import commit
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.numbers import heading, percent
-from attnbench.schema.cell import Workload
+from attnbench.schema.cell import Batch, Cell, Workload
 
 _MOST = 12
 """Differences between two runs that are told one by one."""
+_TOLD = {"method", "params", "workload", "problem", "causal", "N"}
+"""What rows say of each cell beside its conditions."""
 _WORDS = {
     Unit.SECONDS: {Verdict.SLOWER: "SLOWER", Verdict.FASTER: "FASTER"},
     Unit.BYTES: {Verdict.SLOWER: "MORE", Verdict.FASTER: "LESS"},
@@ -46,6 +48,20 @@ class Judgement:
     def sorted(self) -> list[Comparison]:
         """Return the comparisons, what needs a look first."""
         return worst_first(self.comparisons)
+
+    @cached_property
+    def conditions(self) -> tuple[list[str], dict[str, list[str]]]:
+        """Return the conditions that hold of all cells, which are said once, and by key of a cell those that are its own."""
+        # said once for all cells that have them in common, for there may be very many
+        sets: dict[object, list[str]] = {}
+        of: dict[str, object] = {}
+        for cell in (row.pair.any.cell for row in self.sorted):
+            of[cell.key] = alike = tuple(value for each in (cell, cell.problem) for name, value in each if name not in _TOLD)
+            if alike not in sets:
+                sets[alike] = conditions(cell)
+        everywhere = [words for words in next(iter(sets.values()), []) if all(words in each for each in sets.values())]
+        own = {alike: [words for words in each if words not in everywhere] for alike, each in sets.items()}
+        return everywhere, {key: own[alike] for key, alike in of.items()}
 
     @property
     def conclusion(self) -> str:
@@ -96,6 +112,17 @@ class Judgement:
         if timed and any(c.pair.any.cell.workload is Workload.TRAIN for c in self.comparisons):
             lines.append("Of training the time of an update and its memory are judged, and not what was learnt.")
         return [*lines, *map(one_line, self.remarks)]
+
+
+def conditions(cell: Cell) -> list[str]:
+    """`float32`, `B=4`, `H=8`, `D=64`, …: what is not the default of a cell, but for its method, workload, mask and length."""
+    problem, given = cell.problem, cell.model_dump(mode="json", exclude_defaults=True, exclude={"method", "params", "workload"})
+    usual = {"M": problem.D, "kv_heads": problem.H, "dtype": problem.dtype.value, "N": problem.N, "causal": problem.causal}
+    # each side finds a largest batch of its own
+    sizes = {axis: getattr(problem, axis) for axis in ("HD" if cell.batch is Batch.LARGEST else "BHD")}
+    found = {**sizes, **given.pop("problem"), **given.pop("training", {}), **given.pop("model", {}), **given}
+    words = (f"{name}={value}" for name, value in found.items() if usual.get(name) != value and name != "device")
+    return [problem.dtype.value, *map(one_line, words)]
 
 
 def word(verdict: Verdict, unit: Unit) -> str:

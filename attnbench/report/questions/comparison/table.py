@@ -15,7 +15,7 @@ from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.numbers import written
 from attnbench.report.text.statuses import short
 from attnbench.report.text.table import WIDTH, Table, rows_csv, wrapped
-from attnbench.schema.cell import Batch, Cell
+from attnbench.schema.cell import Batch
 from attnbench.schema.noun import Scalar
 from attnbench.schema.units import bytes_, length, three_digits
 
@@ -32,7 +32,7 @@ _SHORT = {"forward": "fwd", "forward_backward": "f+b", "decode_total": "total"}
 def comparison_table(judgement: Judgement) -> Table:
     """Return one row a cell, worst first; regressions and lost cells are bold."""
     quantity, timed = judgement.quantity, judgement.quantity.name == TIME
-    everywhere, own = told_apart(judgement)
+    everywhere, own = judgement.conditions
     rows, bold = [], set()
     for number, row in enumerate(judgement.sorted):
         cell, sides = row.pair.any.cell, []
@@ -66,24 +66,6 @@ def method(comparison: Comparison) -> str:
     return shorten(" / ".join(labels), 60)
 
 
-def told_apart(judgement: Judgement) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the conditions that hold of all cells, which are said once, and by key of a cell those that are its own."""
-    own = {cell.key: conditions(cell) for cell in (row.pair.any.cell for row in judgement.sorted)}
-    everywhere = [words for words in next(iter(own.values()), []) if all(words in each for each in own.values())]
-    return everywhere, {key: [words for words in each if words not in everywhere] for key, each in own.items()}
-
-
-def conditions(cell: Cell) -> list[str]:
-    """`float32`, `B=4`, `H=8`, `D=64`, …: what is not the default of a cell, but for its method, workload, mask and length."""
-    problem, given = cell.problem, cell.model_dump(mode="json", exclude_defaults=True, exclude={"method", "params", "workload"})
-    usual = {"M": problem.D, "kv_heads": problem.H, "dtype": problem.dtype.value, "N": problem.N, "causal": problem.causal}
-    # each side finds a largest batch of its own
-    sizes = {axis: getattr(problem, axis) for axis in ("HD" if cell.batch is Batch.LARGEST else "BHD")}
-    found = {**sizes, **given.pop("problem"), **given.pop("training", {}), **given.pop("model", {}), **given}
-    words = (f"{name}={value}" for name, value in found.items() if usual.get(name) != value and name != "device")
-    return [problem.dtype.value, *map(one_line, words)]
-
-
 def ratio_text(ratio: Ratio | None) -> str:
     """`1.08 [1.03, 1.13]`; empty where there is none."""
     if ratio is None:
@@ -106,7 +88,7 @@ def _memory(comparison: Comparison) -> str:
 
 def reasons(judgement: Judgement) -> list[str]:
     """Say why cells have no ratio: one line per reason, at most forty."""
-    _, own = told_apart(judgement)
+    _, own = judgement.conditions
     told = (
         (
             f"{row.verdict}: {one_line(row.reason)}",
@@ -218,7 +200,7 @@ def console(judgement: Judgement) -> str:
 def _grid(judgement: Judgement, rows: list[Comparison]) -> str:
     """Return a row a comparison, with as much of the names as fits; the title says what is compared with what."""
     headers, align = ["method", "what", "N", "new/old", "verdict"], ("left", "left", "right", "left", "left")
-    _, own = told_apart(judgement)
+    _, own = judgement.conditions
     grid = "no cell of one side has numbers on the other"
     for width in _NAMES if rows else ():
         cells = []
