@@ -65,11 +65,11 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
     # where the old side is everywhere the same it is in the title
     several = len({row.pair.old.cell.label for row in rows if row.pair.old}) > 1
-    (_, own), names = judgement.conditions, []
+    names = []
     for y, row in enumerate(reversed(rows)):
         cell, (color, marker) = row.pair.any.cell, _LOOK[row.verdict]
         label = method(row) if several else (row.pair.new or row.pair.any).cell.label
-        what = [in_words(cell.workload), cell.problem.mask, length(cell.problem.N), *own[cell.key]]
+        what = [in_words(cell.workload), cell.problem.mask, length(cell.problem.N), *judgement.own(row)]
         names.append(drawable(", ".join([shorten(label, 30), *what])))
         if row.ratio is None:
             words = row.verdict.value

@@ -50,18 +50,19 @@ class Judgement:
         return worst_first(self.comparisons)
 
     @cached_property
-    def conditions(self) -> tuple[list[str], dict[str, list[str]]]:
-        """Return the conditions that hold of all cells, which are said once, and by key of a cell those that are its own."""
-        # said once for all cells that have them in common, for there may be very many
+    def everywhere(self) -> list[str]:
+        """Return the conditions that hold of all cells, which are said once."""
+        # a few for all cells, of which there may be very many
         sets: dict[object, list[str]] = {}
-        of: dict[str, object] = {}
-        for cell in (row.pair.any.cell for row in self.sorted):
-            of[cell.key] = alike = tuple(value for each in (cell, cell.problem) for name, value in each if name not in _TOLD)
+        for cell in (row.pair.any.cell for row in self.comparisons):
+            alike = tuple(value for each in (cell, cell.problem) for name, value in each if name not in _TOLD)
             if alike not in sets:
                 sets[alike] = conditions(cell)
-        everywhere = [words for words in next(iter(sets.values()), []) if all(words in each for each in sets.values())]
-        own = {alike: [words for words in each if words not in everywhere] for alike, each in sets.items()}
-        return everywhere, {key: own[alike] for key, alike in of.items()}
+        return [words for words in next(iter(sets.values()), []) if all(words in each for each in sets.values())]
+
+    def own(self, comparison: Comparison) -> list[str]:
+        """Return the conditions by which a cell differs from others, but for its method, workload, mask and length."""
+        return [words for words in conditions(comparison.pair.any.cell) if words not in self.everywhere]
 
     @property
     def conclusion(self) -> str:

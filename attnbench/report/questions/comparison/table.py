@@ -32,7 +32,6 @@ _SHORT = {"forward": "fwd", "forward_backward": "f+b", "decode_total": "total"}
 def comparison_table(judgement: Judgement) -> Table:
     """Return one row a cell, worst first; regressions and lost cells are bold."""
     quantity, timed = judgement.quantity, judgement.quantity.name == TIME
-    everywhere, own = judgement.conditions
     rows, bold = [], set()
     for number, row in enumerate(judgement.sorted):
         cell, sides = row.pair.any.cell, []
@@ -41,7 +40,7 @@ def comparison_table(judgement: Judgement) -> Table:
             none = "no number" if judgement.terms.of_methods else "not planned"
             without = none if side is None else "n/a" if side.ok else short(side.status)
             sides.append(written(found.value, quantity.unit) if found else without)
-        what = ", ".join([cell.workload.value, cell.problem.mask, *own[cell.key]])
+        what = ", ".join([cell.workload.value, cell.problem.mask, *judgement.own(row)])
         texts = (method(row), what, length(cell.problem.N), *sides, ratio_text(row.ratio), word(row.verdict, quantity.unit))
         rows.append((*texts, _memory(row)) if timed else texts)
         if row.verdict is Verdict.SLOWER or is_lost(row):
@@ -49,7 +48,7 @@ def comparison_table(judgement: Judgement) -> Table:
         if row.memory and row.memory.verdict is Verdict.SLOWER:
             bold.add((number, 7))
     old, new = (shorten(name, 30) for name in judgement.names)
-    common = [f"Everywhere: {', '.join(everywhere)}."] if everywhere else []
+    common = [f"Everywhere: {', '.join(judgement.everywhere)}."] if judgement.everywhere else []
     return Table(
         title=f"{judgement.title}{'' if timed else f', by {quantity.title}'}",
         headers=("method", "what", "N", f"old: {old}", f"new: {new}", "new/old", "verdict", *(["memory new/old"] * timed)),
@@ -88,13 +87,13 @@ def _memory(comparison: Comparison) -> str:
 
 def reasons(judgement: Judgement) -> list[str]:
     """Say why cells have no ratio: one line per reason, at most forty."""
-    _, own = judgement.conditions
     told = (
         (
             f"{row.verdict}: {one_line(row.reason)}",
-            f"{method(row)} at {', '.join([f'N={length(cell.problem.N)}', *own[cell.key]])}",
+            f"{method(row)} at {', '.join([f'N={length(row.pair.any.cell.problem.N)}', *judgement.own(row)])}",
         )
-        for row, cell in ((row, row.pair.any.cell) for row in judgement.sorted if row.reason)
+        for row in judgement.sorted
+        if row.reason
     )
     lines = []
     for why, places in grouped(dict.fromkeys(told)).items():
@@ -200,14 +199,13 @@ def console(judgement: Judgement) -> str:
 def _grid(judgement: Judgement, rows: list[Comparison]) -> str:
     """Return a row a comparison, with as much of the names as fits; the title says what is compared with what."""
     headers, align = ["method", "what", "N", "new/old", "verdict"], ("left", "left", "right", "left", "left")
-    _, own = judgement.conditions
     grid = "no cell of one side has numbers on the other"
     for width in _NAMES if rows else ():
         cells = []
         for row in rows:
             cell = row.pair.any.cell
             mask = "causal" if cell.problem.causal else "full"
-            what = ", ".join([f"{_SHORT.get(cell.workload.value, cell.workload.value)} {mask}", *own[cell.key]])
+            what = ", ".join([f"{_SHORT.get(cell.workload.value, cell.workload.value)} {mask}", *judgement.own(row)])
             verdict = f"{word(row.verdict, judgement.quantity.unit)} {_brief_memory(row)}".strip()
             cells.append([shorten(cell.label, width), what, length(cell.problem.N), ratio_text(row.ratio), verdict])
         grid = tabulate(cells, headers, tablefmt="simple", colalign=align, disable_numparse=True)
