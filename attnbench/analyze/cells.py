@@ -68,13 +68,8 @@ class CellSummary:
     """The status of the smallest batch that was too large, where the largest was searched for: `oom_host`, `budget`, …"""
     refused: int | None = None
     """The smallest batch that was too large."""
-    environments: tuple[str, ...] = ()
-    """The digests of those that it was measured in; but for one of a damaged run it is one."""
-
-    @property
-    def environment(self) -> str:
-        """The digest of the last of them; empty for a cell without records."""
-        return self.environments[-1] if self.environments else ""
+    environment: str = ""
+    """The digest of that in which it was measured; empty for a cell without records."""
 
     @property
     def ok(self) -> bool:
@@ -168,14 +163,20 @@ class _Gathered:
     memory: dict[int, Digest] = field(default_factory=dict)
     trials: dict[int, Status] = field(default_factory=dict)
     """The statuses of the batches that did not fit, where the largest was searched for."""
-    environments: dict[str, None] = field(default_factory=dict)
+    environment: str = ""
     cut_off: tuple[str, str] | None = None
     """Status and reason, where the last batch that had fitted ran out of memory when it was measured."""
     has_facts: bool = False
 
     def add(self, record: Record) -> None:
         job, failed = record.job, record.failed
-        self.environments[record.environment] = None
+        if record.environment != self.environment and (record.settles or not self.environment):
+            # begun anew on another device: nothing of two stands in one figure
+            for known in (self.main, self.memory, self.trials):
+                known.clear()
+            self.environment, self.cut_off, self.has_facts = record.environment, None, False
+        elif record.environment != self.environment:
+            return
         if job.phase is Pass.FIT or record.too_large:
             if failed is None:
                 # what failed by chance was tried again
@@ -213,7 +214,7 @@ class _Gathered:
             memory=memory_of(final for _, final in sorted(self.memory.items())),
             bound=self.trials[min(self.trials)].value if self.trials else "",
             refused=min(self.trials, default=None),
-            environments=tuple(self.environments),
+            environment=self.environment,
         )
 
 

@@ -82,7 +82,8 @@ def smallest(y: Floats, found: Sequence[Step], margin: float, level: float) -> f
     """Return the smallest change, as a share, that a step in the middle of the newest level would have shown nine times in ten.
 
     `found` are the steps of the series, `level` what p has to keep to for a step to be told. The answer is the margin where
-    noise could not have hidden a change of that size, and infinite where the newest level is too short for any.
+    noise could not have hidden a change of that size, though of changes of just the margin half are measured below it and not
+    told; and infinite where the newest level is too short for any.
     """
     if len(y) < FEWEST:
         return math.inf

@@ -128,7 +128,7 @@ class Calibration:
     @property
     def floor(self) -> tuple[tuple[int, float], ...]:
         """Return by replicates a side the slow-down that an interleaved comparison tells from chance nine times in ten."""
-        if self.plan.injected:
+        if self.plan.injected or self.plan.verdicts < FEWEST:
             return ()
         effects = ((p.replicates, smallest(p.bare, SURE).effect) for p in self.paired if p.slower.of >= FEWEST)
         return tuple((replicates, effect) for replicates, effect in effects if effect is not None)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -63,11 +63,13 @@ class Trend:
     margin: float = MARGIN
     smallest: float = math.inf
     """The smallest change, as a share, that could have been seen; the margin where noise could not hide one of that size."""
+    floor: float = 0.0
+    """Smaller numbers are compared as this one."""
 
     @property
     def values(self) -> Floats:
         """The numbers that are compared."""
-        return self.track.values[self.used]
+        return np.maximum(self.track.values, self.floor)[self.used]
 
     @property
     def failing(self) -> bool:
@@ -93,7 +95,7 @@ class Trend:
     @property
     def newest(self) -> float:
         """The number of the newest run; NaN where it has none."""
-        return math.nan if self.silent else float(self.values[-1])
+        return math.nan if self.silent else float(self.track.values[self.used[-1]])
 
     @property
     def regressed(self) -> bool:
@@ -115,12 +117,12 @@ class Trend:
     @property
     def not_positive(self) -> int:
         """Numbers of 0 or less, which have no ratio to any other and are left out."""
-        return int((self.track.values <= 0).sum())
+        return int((np.maximum(self.track.values, self.floor) <= 0).sum())
 
     @property
     def other_counters(self) -> int:
         """Numbers that were read by another counter than the newest, and are left out."""
-        return int((self.track.values > 0).sum()) - len(self.used)
+        return int((np.maximum(self.track.values, self.floor) > 0).sum()) - len(self.used)
 
 
 @dataclass(frozen=True)
@@ -156,31 +158,29 @@ def look(entries: Sequence[Entry], tracks: Sequence[Track], quantity: Quantity, 
     Older runs are still what newer ones are held against.
     """
     first = sum(not entry.problem and entry.started < since for entry in entries)
+    floors = [SMALLEST_SHARE if quantity.bounds == (0.0, 1.0) else 0.0] * len(tracks)
     if quantity.unit is Unit.BYTES and quantity.name not in EXACT:
         # changes of little memory are page sizes and pools; of the largest batch that fits it is never little
-        sizes = ((track, math.inf if track.cell.batch is Batch.LARGEST else track.cell.problem.B) for track in tracks)
-        tracks = [replace(track, values=np.maximum(track.values, SMALLEST_BYTES / B)) for track, B in sizes]
-    if quantity.bounds == (0.0, 1.0):
-        tracks = [replace(track, values=np.maximum(track.values, SMALLEST_SHARE)) for track in tracks]
+        floors = [0.0 if track.cell.batch is Batch.LARGEST else SMALLEST_BYTES / track.cell.problem.B for track in tracks]
     used = []
-    for track in tracks:
-        known = track.values > 0
+    for track, floor in zip(tracks, floors, strict=True):
+        known = np.maximum(track.values, floor) > 0
         if quantity.name == MEMORY and known.any():
             # only those of the counter that was read last
             known &= track.counters == track.counters[known][-1]
         used.append(np.flatnonzero(known))
-    logs = [np.log(track.values[chosen]) for track, chosen in zip(tracks, used, strict=True)]
+    logs = [np.log(np.maximum(track.values, floor)[at]) for track, floor, at in zip(tracks, floors, used, strict=True)]
     stepped = steps(logs, margin)
     # what p one step more would have to keep to, among those that were found and all series without any
     level = LEVEL * (1 + sum(map(len, stepped))) / max(1, sum(max(1, len(found)) for found in stepped))
     trends = []
-    for track, chosen, y, found in zip(tracks, used, logs, stepped, strict=True):
+    for track, floor, chosen, y, found in zip(tracks, floors, used, logs, stepped, strict=True):
         switches, passing = _switches(track.failures < 0)
         # the last word on a cell that comes back slower is that it is slower
         turns = [*(_switch(track, at) for at in switches), *(_step(track, chosen, step, quantity) for step in found)]
         told = tuple(sorted((turn for turn in turns if turn.first >= first), key=lambda turn: turn.at))
         least = smallest(y, found, margin, min(LEVEL, level))
-        trends.append(Trend(track, chosen, told, found, passing, margin, least))
+        trends.append(Trend(track, chosen, told, found, passing, margin, least, floor))
     return Trends(entries, tuple(trends), quantity, margin, first)
 
 

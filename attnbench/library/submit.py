@@ -2,7 +2,6 @@
 
 import shlex
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.noun import Noun
 from attnbench.schema.run import RunInfo, new_id
 from attnbench.session.asked import Only, SuiteLike, select
-from attnbench.session.lanes import Shard, is_whole
+from attnbench.session.lanes import Shard, fill, is_whole
 from attnbench.session.scene import How, Measuring
 from attnbench.store.run_folder import RunFolder
 from attnbench.suite.expand import expand
@@ -59,9 +58,8 @@ class Submission:
         """Return the shards that are not measured whole. Raises StoreError."""
         info, found = self.folder.own(), []
         for number in range(1, self.shards + 1):
-            part, ledgers = RunFolder(self.folder.path, number), defaultdict[str, Ledger](Ledger)
-            for record in part.read():
-                ledgers[record.environment].add(record)
+            part, ledgers = RunFolder(self.folder.path, number), dict[str, Ledger]()
+            fill(ledgers, part.read())
             jobs = CellJobs(info, Ledger())
             if not all(is_whole(each, jobs, ledgers.values()) for each in Shard(number, self.shards).bundles(info.cells)):
                 found.append(number)

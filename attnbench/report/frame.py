@@ -98,7 +98,7 @@ def rows(findings: Findings) -> list[Row]:
             "parameters": summary.facts.get("parameters"),
             "flags": " ".join((*summary.flags, *summary.memory.flags)),
             **{name: summary.fact(name) for name in ("backend", "kernels", "clock", "stop", "threads")},
-            "environment": " ".join(summary.environments) or findings.run.environment_digest,
+            "environment": summary.environment or findings.run.environment_digest,
             "run": findings.run.id,
             "cell": summary.cell.key,
             "rerun": f"attnbench rerun results/{findings.run.suite.name}/{findings.run.id} {summary.cell.key[:12]}",

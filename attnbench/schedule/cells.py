@@ -82,7 +82,7 @@ class CellJobs:
         """Give a job, and again while it was disturbed; one that is settled is never that. Every attempt is a record."""
         disturbed = True
         while disturbed:
-            record = yield from self.step(Step(job.model_copy(update={"attempt": self.ledger.attempts(job)}), server, settled))
+            record = yield from self.step(Step(self.ledger.again(job), server, settled))
             disturbed = self.ledger.disturbed(record)
 
     def step(self, step: Step) -> Generator[Step, Record, Record]:

@@ -49,6 +49,8 @@ class Ledger:
     """The cell key, pass and replicate of each job with a record."""
     _attempts: dict[tuple[str, Pass, int, int | None], int] = field(default_factory=dict)
     """The number of attempts that count for nothing, by cell key, pass, replicate and batch."""
+    _excused: dict[tuple[str, Pass, int, int | None], int] = field(default_factory=dict)
+    """How many of these, from the first on, were disturbed, or made elsewhere or before somebody asked for another."""
     _mains: dict[str, Tries] = field(default_factory=dict)
     """The tries of the main pass, by cell key."""
     _checks: dict[str, Tries] = field(default_factory=dict)
@@ -80,7 +82,7 @@ class Ledger:
         if failed and failed.status is Status.INTERRUPTED:
             return
         if self.disturbed(record):
-            self.begin_anew(record)
+            self._count(record, excused=failed is None)
         elif job.phase is Pass.CHECK:
             group = check_group(job.cell)
             self._tokens.setdefault(group, {})[key] = p.N
@@ -120,17 +122,31 @@ class Ledger:
         if isinstance(outcome, Measured):
             timed = job.phase is main_pass(job.cell) and job.phase is not Pass.TRAIN
             return timed and job.attempt + 1 < _MOST_ATTEMPTS and bool(_RERUN & set(outcome.flags))
-        was_started = record.seconds is not None
-        return was_started and job.attempt + 1 < self.doubted.get(outcome.status, 1) and not record.too_large
+        was_started, in_a_row = record.seconds is not None, job.attempt - job.excused + 1
+        return was_started and in_a_row < self.doubted.get(outcome.status, 1) and not record.too_large
 
     def begin_anew(self, record: Record) -> None:
-        """Count a record as an attempt only: it was disturbed, is tried again, or was made on another kind of device."""
-        tried = _try_of(record.job)
-        self._attempts[tried] = max(record.job.attempt + 1, self._attempts.get(tried, 0))
+        """Count a record as an attempt only: it is asked for again, or was made on another kind of device."""
+        self._count(record, excused=True)
 
-    def attempts(self, job: Job) -> int:
-        """Return how many attempts at this job were disturbed, and count for nothing."""
-        return self._attempts.get(_try_of(job), 0)
+    def _count(self, record: Record, *, excused: bool) -> None:
+        tried = _try_of(record.job)
+        for counts in (self._attempts, self._excused) if excused else (self._attempts,):
+            counts[tried] = max(record.job.attempt + 1, counts.get(tried, 0))
+
+    def again(self, job: Job) -> Job:
+        """Return a job as its next attempt, which knows how many before it count for nothing."""
+        tried = _try_of(job)
+        return job.model_copy(update={"attempt": self._attempts.get(tried, 0), "excused": self._excused.get(tried, 0)})
+
+    def forget(self, cell: Cell) -> None:
+        """Leave aside all that is known of the times, memory and batches of a cell, which was begun anew elsewhere since."""
+        key = cell.key
+        self._done = {each for each in self._done if each[0] != key}
+        for tries in (self._mains, self._fits):
+            tries.pop(key, None)
+        self._warmups.pop(key, None)
+        self._ceilings.get(sweep_of(cell), {}).pop(key, None)
 
     def finished(self, cell: Cell, phase: Pass, replicate: int) -> bool:
         """Say whether that pass of that replicate has a record that counts."""
@@ -197,6 +213,9 @@ class Ledger:
         """
         if (check := self.rejected(as_checked or cell)) is not None:
             return Failed(status=check.status, reason=f"its check: {check.reason}", detail=check.detail)
+        if self.measured(cell):
+            # what ran is not ruled out by what a shorter cell came to later
+            return None
         tokens = cell.problem.B * cell.problem.N
         # only cells of no more tokens count: a smaller batch may fit where a larger one did not
         ceilings = self._ceilings.get(sweep_of(cell), {}).items()

@@ -91,6 +91,7 @@ class Job(Noun):
     phase: Lax[Pass] = Pass.TIME
     replicate: int = 0
     attempt: int = 0
+    excused: int = Field(default=0, description="how many of the first attempts say nothing against the method")
     seed: int = 0
     B: int | None = Field(default=None, ge=1, description="batch in place of the problem's, where the largest is searched for")
     warmup: int | None = Field(default=None, description="calls; None = until steady")

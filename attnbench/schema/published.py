@@ -2,6 +2,7 @@
 
 import math
 from enum import StrEnum
+from itertools import chain
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -124,4 +125,8 @@ class Published(Noun):
         by_print = self.reproduced and "printed" in (self.reproduced.at_least, self.reproduced.at_most)
         if by_print and self.grid is None and self.number is None:
             raise ValueError(f"{self.where}, {self.what}: a bound `printed` needs the printed `number`, or a `grid`")
+        for printed in chain(*self.grid.numbers) if self.grid else [self.number]:
+            low, high = self.reproduced.ends(printed) if self.reproduced else (0, 0)
+            if low > high:
+                raise ValueError(f"{self.where}, {self.what}: printed is {printed}; at_least {low:g} is above at_most {high:g}")
         return self

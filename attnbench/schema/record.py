@@ -44,10 +44,15 @@ class Record(Noun):
     def too_large(self) -> bool:
         """Say whether the batch found by a search, which had fitted for two calls, ran out of memory when first measured."""
         job = self.job
-        first = job.phase is main_pass(job.cell) and job.cell.batch is Batch.LARGEST and job.replicate == job.attempt == 0
+        first = job.phase is main_pass(job.cell) and job.cell.batch is Batch.LARGEST and job.replicate == 0
         full = self.failed is not None and self.failed.status in {Status.OOM_DEVICE, Status.OOM_HOST}
         # a record without a batch is the note that not even one row fits
         return first and full and job.B is not None
+
+    @property
+    def settles(self) -> bool:
+        """Say whether the cell is its device's from here on: it was started there, or ruled out; not merely interrupted."""
+        return self.seconds is not None or self.failed is None or self.failed.status is not Status.INTERRUPTED
 
     def line(self) -> str:
         """Return one line of strict JSON. Raises ValueError for NaN and infinities, which are no measurements."""

@@ -71,15 +71,8 @@ def shared_out(
     One that was begun on a device unlike any here, and not finished, is begun anew: what is compared is measured on one.
     """
     ledgers = {info.environment_digest: Ledger() for info in lanes}
-    here, begun = set(ledgers), dict[str, Record]()
-    by_cell: dict[str, list[Record]] = {}
-    for record in records:
-        ledger = ledgers.setdefault(record.environment, Ledger())
-        (ledger.begin_anew if failed_with(record, retried) else ledger.add)(record)
-        if record.environment not in here:
-            by_cell.setdefault(record.job.cell.key, []).append(record)
-        if record.seconds is not None:
-            begun[record.job.cell.key] = record
+    here = set(ledgers)
+    begun, elsewhere = fill(ledgers, records, retried)
     rounds, anew = Rounds([scouted.jobs(info, ledgers[info.environment_digest]) for info in lanes], deque()), 0
     for bundle in bundles(lanes[0].cells):
         earlier = next((begun[cell.key] for cell in bundle.cells if cell.key in begun), None)
@@ -87,7 +80,7 @@ def shared_out(
             if is_whole(bundle, rounds.lanes[0], ledgers.values()):
                 continue
             anew += 1
-            for record in (each for cell in bundle.cells for each in by_cell.get(cell.key, ())):
+            for record in (each for cell in bundle.cells for each in elsewhere.get(cell.key, ())):
                 for digest in here:
                     ledgers[digest].begin_anew(record)
             earlier = None
@@ -101,6 +94,28 @@ def shared_out(
     if anew:
         say(f"{anew} bundles were begun on a device unlike any here; they are begun anew, and what was measured there is kept")
     return rounds
+
+
+def fill(
+    ledgers: dict[str, Ledger], records: Iterable[Record], retried: Collection[Status] = ()
+) -> tuple[dict[str, Record], dict[str, list[Record]]]:
+    """Fill a ledger for each device; of each cell return the last record that was started, and those of devices not here."""
+    here, begun, settled = set(ledgers), dict[str, Record](), dict[str, str]()
+    elsewhere: dict[str, list[Record]] = {}
+    for record in records:
+        key, device = record.job.cell.key, record.environment
+        ledger = ledgers.setdefault(device, Ledger())
+        if record.settles:
+            if settled.setdefault(key, device) != device:
+                # begun anew: what the earlier device had counts no more, also where it goes on there
+                ledgers[settled[key]].forget(record.job.cell)
+            settled[key] = device
+        (ledger.begin_anew if failed_with(record, retried) else ledger.add)(record)
+        if device not in here:
+            elsewhere.setdefault(key, []).append(record)
+        if record.seconds is not None:
+            begun[key] = record
+    return begun, elsewhere
 
 
 def failed_with(record: Record, statuses: Collection[Status]) -> bool:

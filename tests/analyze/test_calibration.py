@@ -296,7 +296,7 @@ def test_the_noise_floor_is_of_enough_paired_verdicts_without_a_margin_or_a_slow
     assert floor[10] == pytest.approx(math.expm1(3.63 * 0.03 * math.sqrt(2 / 10)), rel=0.15)
     assert floor[3] > floor[5] > floor[10]
     few = planned(verdicts=40)
-    assert set(dict(calibrate(few, records(few), 0.05).floor)) == {3}, "120 verdicts of 3, 80 of 5, 40 of 10"
+    assert calibrate(few, records(few), 0.05).floor == (), "120 of 3 say too little of 10"
     plan = planned(verdicts=120, replicates=5, injected=0.1)
     slowed = calibrate(plan, records(plan, between=math.log1p(0.1)), 0.05)
     assert slowed.paired[-1].slower.hits > 110

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from attnbench.analyze.cells import CellSummary, learning_curve, summarize
+from attnbench.analyze.cells import OK, CellSummary, learning_curve, summarize
 from attnbench.analyze.limits import Limit, limits
 from attnbench.analyze.main_counter import STATE, main_counter
 from attnbench.analyze.points import lacks, points
@@ -149,6 +149,19 @@ def test_what_bounds_a_batch_is_how_the_smallest_failed_that_was_too_large() -> 
     again = writer.summary(cell, [1.0], writer.trial(cell, 4, Status.CRASHED), writer.trial(cell, 4), full, B=12)
     assert (again.bound, again.refused) == ("oom_host", 16), "what failed by chance and fitted when it was tried again is none"
     assert writer.summary(cell, [], writer.trial(cell, 4), full).status == "not_run", "a trial is no time and no failure"
+
+
+def test_of_a_cell_that_was_begun_anew_on_another_device_only_what_was_measured_there_counts() -> None:
+    cell = writer.largest()
+    first = [writer.trial(cell, 2, Status.OOM_HOST), *(writer.timed(cell, [1.0], r, B=1) for r in range(2))]
+    other = [writer.timed(cell, [5.0], 0, attempt=1, B=4), writer.failed(cell, Status.INTERRUPTED, replicate=1)]
+    there = [record.model_copy(update={"environment": "there"}) for record in other]
+    for records, environment, medians in ((first, "e", {0: 1.0, 1: 1.0}), ([*first, *there], "there", {0: 5.0})):
+        (found,) = summarize([cell], records)
+        assert (found.environment, found.medians, found.status) == (environment, medians, OK)
+    assert (found.bound, found.B) == ("", 4), "the first device's batches say nothing of the second's"
+    (back,) = summarize([cell], [*first, *there, *first[1:]])
+    assert (back.environment, back.medians, back.refused) == ("e", {0: 1.0, 1: 1.0}, None)
 
 
 # training

@@ -213,7 +213,7 @@ MASKS = [timed("a", 1.0, N=N, problem={"causal": causal}) for N in (512, 1024, 2
 ZERO = [scored("a", "loss", 1.0), scored("b", "loss", 0.0)]
 MISSING, PLANNED = failed("b", Status.MISSING.value, "pip install b"), failed("b", NOT_RUN, "no record of this cell yet")
 OTHER = CellSummary(B.cell, OK, medians={9: 2.0})
-ELSEWHERE = CellSummary(B.cell, OK, medians={0: 1.0}, environments=("another",))
+ELSEWHERE = CellSummary(B.cell, OK, medians={0: 1.0}, environment="another")
 
 
 @pytest.mark.parametrize(

@@ -80,12 +80,12 @@ def without(word: str, phase: str = "") -> Spoil:
 
 
 def elsewhere(torch: str) -> Spoil:
-    """Every other record was taken with another torch; run.json describes that environment with this one."""
+    """The cells of one method were measured with another torch; run.json describes that environment with this one."""
 
     def spoil(lines: list[str], run: dict[str, Any]) -> None:
         facts = {**run["environment"], "torch": "9.9.9"}
         other = environment.digest(facts)
-        lines[::2] = [line.replace(run["environment_digest"], other) for line in lines[::2]]
+        lines[:] = [line.replace(run["environment_digest"], other) if "vq.blockwise" in line else line for line in lines]
         run["elsewhere"] = {other: {"environment": {**facts, "torch": torch}, "surroundings": run["surroundings"]}}
 
     return spoil
@@ -96,7 +96,7 @@ def elsewhere(torch: str) -> Spoil:
     [
         (lambda lines, run: lines.append("{"), {"format"}),
         (lambda lines, run: run["environment"].update(torch="9.9.9"), {"format"}),
-        (lambda lines, run: lines.append(lines.pop().replace('"environment":"', '"environment":"x')), {"format"}),
+        (lambda lines, run: lines.append(lines.pop().replace('"environment":"', '"environment":"x')), {"format", "complete"}),
         (elsewhere("9.9.8"), {"format"}),
         (lambda lines, run: run["suite"].update(seed=7), {"suite"}),
         (lambda lines, run: run["suite"]["budget"].update(seconds=99.0), {"suite"}),

@@ -16,6 +16,7 @@ from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.record import Record
+from attnbench.session.lanes import fill
 
 MONOTONIC = [Status.OOM_DEVICE, Status.OOM_HOST, Status.BUDGET, Status.TIMEOUT]
 
@@ -142,13 +143,60 @@ def test_of_what_was_tried_again_the_last_try_counts() -> None:
     assert Ledger.of(checks).rejected(cell()) is None
 
 
+SHARED = Measured(flags=("shared",))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "counts"),
+    [
+        # in a row, and whatever was disturbed before or between says nothing against the method
+        ([Status.CRASHED, Status.CRASHED, Status.CRASHED], 3),
+        ([SHARED, Status.UNFAIR, Status.UNFAIR], 3),
+        ([SHARED, SHARED, Status.CRASHED, Status.CRASHED, Status.CRASHED], 5),
+        ([Status.CRASHED, SHARED, Status.UNFAIR, Status.UNFAIR], 4),
+        ([SHARED, SHARED, SHARED], 3),
+    ],
+)
+def test_a_failure_that_may_be_chance_counts_once_it_came_so_often_in_a_row(
+    outcomes: list[Status | Measured], counts: int
+) -> None:
+    ledger = Ledger()
+    for number, outcome in enumerate(outcomes, 1):
+        assert not ledger.finished(cell(), Pass.TIME, 0)
+        found = record(cell(), failed(outcome) if isinstance(outcome, Status) else outcome)
+        ledger.add(found.model_copy(update={"job": ledger.again(found.job), "seconds": 1.0}))
+        assert ledger.finished(cell(), Pass.TIME, 0) == (number == counts)
+
+
+def test_a_shorter_length_that_fails_late_rules_out_nothing_that_was_measured() -> None:
+    ledger = Ledger.of([record(cell(256), Measured()), record(cell(128), failed(Status.TIMEOUT), replicate=3)])
+    assert ledger.hopeless(cell(256)) is None
+    assert why(ledger, cell(512)) == (Status.TIMEOUT, "not started: timeout at N=128")
+
+
 def test_what_is_begun_anew_is_an_attempt_and_nothing_else() -> None:
     ledger = Ledger()
     ledger.begin_anew(record(cell(), failed(Status.BUDGET)))
     assert not ledger.failed(cell())
     assert not ledger.finished(cell(), Pass.TIME, 0)
     assert ledger.hopeless(cell(N=256)) is None
-    assert ledger.attempts(record(cell(), Measured()).job) == 1
+    again = ledger.again(record(cell(), Measured()).job)
+    assert (again.attempt, again.excused) == (1, 1)
+
+
+def test_what_a_device_had_of_a_cell_before_another_began_it_anew_is_left_aside() -> None:
+    """As a share of a run does that goes on at one node, at another, and at the first again."""
+    ledgers: dict[str, Ledger] = {}
+    first = [
+        record(cell(N), Measured(), replicate=r).model_copy(update={"environment": "a"}) for N in (64, 128) for r in (0, 1)
+    ]
+    other = record(cell(64), failed(Status.BUDGET), attempt=1).model_copy(update={"environment": "b"})
+    fill(ledgers, [*first, other])
+    assert [ledgers["a"].finished(cell(N), Pass.TIME, 1) for N in (64, 128)] == [False, True]
+    assert ledgers["b"].failed(cell(64))
+    fill(ledgers := {}, [*first, other, *first[:1]])
+    assert [ledgers["a"].finished(cell(64), Pass.TIME, r) for r in (0, 1)] == [True, False]
+    assert not ledgers["b"].failed(cell(64))
 
 
 def test_the_warm_up_is_that_of_the_first_replicate_and_its_first_attempt_if_it_was_counted() -> None:

@@ -94,9 +94,10 @@ def test_a_bad_or_unknown_parameter_is_refused_by_name(name: str, params: Params
     kind, problem, wrong = registry.load(name), possible(name), next(iter(params))
     assert problem is not None
     error, words = (TypeError, "colour") if wrong == "colour" else (ValueError, f"{wrong}=.*must be")
-    # a mistake is an error where the method is built, and no reason why a cell cannot run
-    asked = (Cell(method=name, problem=problem, params=params, device=device) for device in ("cpu", "cuda"))
-    assert None in {kind.refusal(cell) for cell in asked}
+    # a mistake is an error where the method is built, and no reason why a cell cannot run; no cell has infinite parameters
+    if str(params[wrong]) not in {"inf", "-inf", "nan"}:
+        asked = (Cell(method=name, problem=problem, params=params, device=device) for device in ("cpu", "cuda"))
+        assert None in {kind.refusal(cell) for cell in asked}
     with pytest.raises(error, match=words):
         kind.cost(problem, params, FORWARD)
     if not registry.missing(kind) and all(package.startswith(OURS) for package in kind.requires):
