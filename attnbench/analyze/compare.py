@@ -10,7 +10,7 @@ from enum import IntEnum
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.main_counter import STATE, MainCounter
 from attnbench.analyze.points import UNFINISHED
-from attnbench.analyze.quantities import STATE_BYTES, Quantity, Unit
+from attnbench.analyze.quantities import STATE_BYTES, TIME, Quantity, Unit
 from attnbench.analyze.verdict import LEVEL, MARGIN, Ratio, Verdict, judge, ratio
 
 SMALLEST_BYTES = 2**20
@@ -113,9 +113,11 @@ def _compared(pair: Pair, terms: Terms) -> Comparison:
     if old is None or new is None:
         absent = f"no such cell on the {'old' if old is None else 'new'} side"
         return Comparison(pair, Verdict.ABSENT, reason="no baseline has a number here" if terms.of_methods else absent)
-    if not (old.ok and new.ok):
-        return _without_number(pair, old, new, of_methods=terms.of_methods)
     quantity, ours, theirs = terms.quantity, terms.quantity.values(new), terms.before.values(old)
+    # by time all failures are told; of another figure nothing is lost where none is recorded
+    recorded = [values for side, values in ((old, theirs), (new, ours)) if side.ok]
+    if not (old.ok and new.ok) and (quantity.name == TIME or not recorded or any(recorded)):
+        return _without_number(pair, old, new, of_methods=terms.of_methods)
     if not ours or not theirs:
         return Comparison(pair, Verdict.ABSENT, reason=f"no {quantity.title} was recorded")
     if not any((*ours.values(), *theirs.values())):

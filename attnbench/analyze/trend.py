@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnbench.analyze.change_points import LEVEL, STAY, Step, deviation, smallest, steps
 from attnbench.analyze.compare import EXACT, SMALLEST_BYTES
-from attnbench.analyze.quantities import MEMORY, Center, Quantity, Unit, quantities
+from attnbench.analyze.quantities import MEMORY, TIME, Center, Quantity, Unit, quantities
 from attnbench.analyze.statistics import Interval, Spread
 from attnbench.analyze.verdict import MARGIN, Verdict
 from attnbench.schema.cell import Batch
@@ -175,7 +175,9 @@ def look(entries: Sequence[Entry], tracks: Sequence[Track], quantity: Quantity, 
     level = LEVEL * (1 + sum(map(len, stepped))) / max(1, sum(max(1, len(found)) for found in stepped))
     trends = []
     for track, floor, chosen, y, found in zip(tracks, floors, used, logs, stepped, strict=True):
-        switches, passing = _switches(track.failures < 0)
+        # by time all failures are told; of another figure nothing is lost where none was ever recorded
+        told_of = quantity.name == TIME or not np.isnan(track.values).all()
+        switches, passing = _switches(track.failures < 0) if told_of else ([], 0)
         # the last word on a cell that comes back slower is that it is slower
         turns = [*(_switch(track, at) for at in switches), *(_step(track, chosen, step, quantity) for step in found)]
         told = tuple(sorted((turn for turn in turns if turn.first >= first), key=lambda turn: turn.at))

@@ -7,6 +7,7 @@ from typing import Unpack
 
 from attnbench import registry
 from attnbench.analyze.limits import Limit, limits
+from attnbench.analyze.sections import conditions_in_words, varied
 from attnbench.library.answers import Answer, title
 from attnbench.library.runs import Run, RunLike
 from attnbench.places.place import carry_out
@@ -168,6 +169,13 @@ def _searched(
         suite = suite.model_copy(update={"axes": suite.axes.model_copy(update={"N": between})})
     scouted = replace(scouted, suite=suite, cells=tuple(cells))
     folder = scene.create(scouted)
+
+    def words(cell: Cell) -> dict[str, str]:
+        """Say by name what tells a search from others, beside the length or the batch that is sought."""
+        size = {"B": "" if cell.batch is Batch.LARGEST else f"B={cell.problem.B}", "dtype": cell.problem.dtype.value}
+        return {"workload": cell.workload.value, "mask": cell.problem.mask, **size, **conditions_in_words(cell)}
+
+    varying = {"workload", "mask", *varied(map(words, cells))}
     with scene.writing(folder, "is not tried again"):
         info = folder.info()
         progress = Progress(scene.how.reporter, processes(info))
@@ -175,9 +183,9 @@ def _searched(
         def ends(cell: Cell) -> None:
             progress.cross_off(cell.key)
             (found,) = limits_of(info.model_copy(update={"cells": (cell,)}), folder)
-            p = cell.problem
-            sought = f"N = {p.N:,}, largest B" if cell.batch is Batch.LARGEST else "largest N"
-            scene.say(f"{cell.label}, {cell.workload}, {p.mask}, {sought}: {value_text(found)}; ended by {ended(found)}")
+            sought = f"N = {cell.problem.N:,}, largest B" if cell.batch is Batch.LARGEST else "largest N"
+            about = ", ".join(text for name, text in words(cell).items() if name in varying and text)
+            scene.say(f"{cell.label}, {about}, {sought}: {value_text(found)}; ended by {ended(found)}")
 
         scene.begins(f"{len(info.cells)} searches", [info], folder)
         search = searches(scouted.jobs(info, Ledger()), max(info.suite.axes.N), ends)

@@ -21,7 +21,7 @@ from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import TableKind
 from attnbench.session.asked import one_of, pick, split_names, word
 from attnbench.session.reporter import Reporter
-from attnbench.store.files import write_within
+from attnbench.store.files import write_named
 from attnbench.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -220,9 +220,11 @@ class Figures(tuple["Figure", ...]):
             return images.images(self[number], (form,), self.sheet.dpi)[form]
 
     def save(self, *files: str | Path) -> None:
-        """Write them, one a file, the form of each by its name. Raises ArgumentError for one that there is not, OSError."""
+        """Write them, one a file, the form of each by its name. Raises ArgumentError where these are not as many, OSError."""
+        if len(files) != len(self):
+            raise ArgumentError("files", ", ".join(map(str, files)), f"there are {len(self)} figures; name a file for each")
         for number, file in enumerate(map(Path, files)):
-            write_within(file.parent, file.name, self.image(number, file.suffix.removeprefix(".")))
+            write_named(file, self.image(number, file.suffix.removeprefix(".")))
 
     def _repr_html_(self) -> str:
         encoded = (base64.b64encode(self.image(number)).decode() for number in range(len(self)))

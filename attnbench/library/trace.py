@@ -13,7 +13,7 @@ from attnbench.library.runs import RunLike, read
 from attnbench.report.text.names import one_line
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.steps import Server, Step
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import TIMELINE, Pass
 from attnbench.schema.errors import ArgumentError, AttnbenchError
 from attnbench.schema.outcome import Failed
@@ -40,7 +40,9 @@ class Trace:
         p, rows = self.cell.problem, list(self.kernels.items())
         lines = [f"{self.cell.label}, {self.cell.workload}, N={p.N}, {p.dtype}"]
         if rows:
-            lines += [tabulate(rows[:_MOST], headers=("kernel", "in one call"))]
+            # of a sequence that is generated the call is the last of its steps
+            of = "in the step of the last token" if self.cell.workload is Workload.GENERATE else "in one call"
+            lines += [tabulate(rows[:_MOST], headers=("kernel", of))]
         if len(rows) > _MOST:
             lines += [f"and {len(rows) - _MOST} others"]
         if self.file is not None:
@@ -54,7 +56,7 @@ class Trace:
 
 
 def trace(run: RunLike, cell: str, *, out: str | Path | None = "trace.json", **how: Unpack[Measuring]) -> Trace:
-    """Profile one call of a cell, after two that warm up, and write its timeline to `out`.
+    """Profile one call of a cell (of `generate` its last step), after two that warm up, and write its timeline to `out`.
 
     `cell` is the beginning of a key, as the column `cell` of table.csv has it. With `out=None` nothing is profiled here: on a
     GPU the call is marked by cudaProfilerStart and Stop. Raises ArgumentError, ScoutError, OSError; AttnbenchError where the
@@ -67,6 +69,8 @@ def trace(run: RunLike, cell: str, *, out: str | Path | None = "trace.json", **h
     chosen, *others = cells_meant(then.info.cells, cell)
     if others:
         raise ArgumentError("cell", cell, f"{1 + len(others)} cells are called so; name one by its key, as {chosen.key[:12]}")
+    if chosen.workload is Workload.MODEL_QUALITY:
+        raise ArgumentError("cell", cell, "what a model says is scored and has no call to trace; its model_prefill has one")
     if out is None and chosen.device_kind != "cuda":
         raise ArgumentError("out", out, "marks are for a GPU's profilers, and this cell ran on a CPU; name a file")
     with Scene(asked) as scene, TemporaryDirectory() as folder:

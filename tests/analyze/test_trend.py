@@ -111,6 +111,9 @@ def test_a_cell_that_fails_from_a_run_on_is_lost_with_its_reason() -> None:
     assert (turn.verdict, turn.before, math.isnan(turn.factor)) == (Verdict.LOST, 0.0, True)
     silent = trend([0.010] * 10 + [0.013] * 8 + [UNTIMED])
     assert (silent.state, math.isnan(silent.newest), silent.regressed) == (Verdict.ABSENT, True, True)
+    # where no such figure was ever recorded none is lost, though the cell fails
+    other = trend([UNTIMED] * 10 + [FAILS] * 3, metric="accuracy")
+    assert (other.turns, other.regressed, other.state) == ((), False, Verdict.ABSENT)
     never, untimed = trend([FAILS] * 6), trend([UNTIMED] * 6)
     assert (math.isnan(never.newest), never.failing, untimed.failing) == (True, True, False)
 

@@ -162,6 +162,8 @@ def test_a_run_and_its_plots_show_themselves_in_a_notebook(run: attnbench.Run, t
     found.save(tmp_path / "s.svg")
     with pytest.raises(attnbench.UsageError, match="form='xls': there are: png, svg, pdf"):
         found.save(tmp_path / "s.xls")
+    with pytest.raises(attnbench.UsageError, match="there are 1 figures; name a file for each"):
+        found.save(tmp_path / "s.svg", tmp_path / "t.svg")
     assert (tmp_path / "s.svg").read_bytes().startswith(b"<?xml")
     assert "forward" in found.captions[0]
     with pytest.raises(attnbench.UsageError, match="decodes nothing"):

@@ -13,7 +13,7 @@ from attnbench.analyze.quantities import Unit
 from attnbench.report.drawing import style
 from attnbench.report.drawing.ticks import lengths_across, ticks
 from attnbench.report.text import latex
-from attnbench.report.text.names import ascii_only, drawable, one_line, short_names, shorten
+from attnbench.report.text.names import ascii_only, drawable, names_of, one_line, short_names, shorten
 from attnbench.report.text.table import Table
 from attnbench.report.write import write
 from tests.report.conftest import Synthetic
@@ -80,6 +80,9 @@ def test_short_names_fit_on_one_line_and_are_all_different(labels: list[str], wi
     names = short_names(labels, width)
     assert len(set(names.values())) == len(labels)
     assert all(len(name) <= width and name == one_line(name) for name in names.values())
+    # also where some are called the same, or as another's own name
+    called = names_of({label: labels[number // 2] for number, label in enumerate(labels)}, width)
+    assert len(set(called.values())) == len(labels)
 
 
 def test_what_all_of_a_method_share_goes_first_and_else_the_middle() -> None:

@@ -75,7 +75,7 @@ def _drawing(
     if len(panels) == 1 and ratio is None and any(each.grows for each in shown):
         seen.append("N^x: fitted over the upper half of a method's lengths, at least three.")
     values = ((cell.cell.label, each.estimate(cell)) for each in shown if ratio is None for cell in cells)
-    if zero := dict.fromkeys(findings.plot_names[label] for label, value in values if value is not None and value.value == 0):
+    if zero := dict.fromkeys(findings.plot_names[label] for label, value in values if value is not None and value.value <= 0):
         seen.append(f"A 0 has no place on a logarithmic axis: lines break there, and no N^x spans one ({', '.join(zero)}).")
     seen += [line for each in shown for line in (meaning(each, cells), replication(cells, each))]
     return Drawing(workload.value, figures(panels, sheet, title, second), text(seen, measured(findings, sections)))

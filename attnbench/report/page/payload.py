@@ -105,7 +105,8 @@ def _quantity(column: Column) -> Json:
     ends = [rounded(getattr(each, end, None) for each in ranges) if any(ranges) else [] for end in ("low", "high")]
     return {
         "key": column.key,
-        "column": column.quantity.column,
+        # a figure that is read by several counters has a column for each
+        "column": column.quantity.column + column.key.removeprefix(column.quantity.name),
         "titles": column.titles,
         "unit": column.quantity.unit.value,
         "scales": not column.quantity.is_complement,

@@ -58,8 +58,9 @@ def short_names(labels: Iterable[str], width: int) -> dict[str, str]:
 
 def names_of(called: Mapping[str, str], width: int) -> dict[str, str]:
     """Return by label a short name by what it is called; labels that are called the same keep their own."""
-    counts = Counter(called.values())
-    texts = {label: text if counts[text] == 1 else label for label, text in called.items()}
+    counts = Counter((*called.values(), *called))
+    # one's own name counts twice where nothing else is called so
+    texts = {label: text if counts[text] == 1 + (text == label) else label for label, text in called.items()}
     names = short_names(texts.values(), width)
     return {label: names[text] for label, text in texts.items()}
 

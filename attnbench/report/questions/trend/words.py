@@ -11,7 +11,7 @@ from attnbench.analyze.change_points import FEWEST, LEVEL, STAY
 from attnbench.analyze.compare import EXACT
 from attnbench.analyze.quantities import MEMORY, TIME, Center, Quantity, Unit
 from attnbench.analyze.statistics import Estimate
-from attnbench.analyze.trend import Trend, Trends, Turn
+from attnbench.analyze.trend import SMALLEST_SHARE, Trend, Trends, Turn
 from attnbench.analyze.verdict import Verdict
 from attnbench.report.questions.trend.names import track_names
 from attnbench.report.text.names import ascii_only, one_line, short_names
@@ -149,6 +149,7 @@ def notes(trends: Trends) -> list[str]:
     what = {TIME: "Time per sample of the batch", MEMORY: "Memory per sample, by the counter that each series was last read by"}
     named = what.get(quantity.name, f"{quantity.title[0].upper()}{quantity.title[1:]}")
     floor = "; less than 1 MiB of a call counts as that" if quantity.unit is Unit.BYTES and quantity.name not in EXACT else ""
+    floor = f"; less than {percent(SMALLEST_SHARE)} counts as that" if quantity.bounds == (0.0, 1.0) else floor
     how = "mean" if quantity.center is Center.SUMS else "median"
     lines = [
         f"{named}{floor}; a run counts once, by the {how} of its replicates.",
