@@ -29,8 +29,7 @@ def test_plan_measures_nothing_and_knows_times_once_the_doctor_has_been(here: Ru
     assert "3 cells, 2 to be measured" in done.stdout
     assert "unknown" in done.stdout
     assert "attnbench doctor" in done.stdout
-    looked = fine(here("doctor"))
-    assert "roof float32" in looked.stdout
+    assert "roof float32" in fine(here("doctor")).stdout
     (refused,) = [line for line in here("plan", "s.yaml").stdout.splitlines() if "unknown" in line]
     assert "unsupported: N=128 must be a multiple of 2 * bucket_size = 96" in refused
     assert not (tmp_path / "results").exists()
@@ -82,8 +81,7 @@ def test_methods_still_lists_the_others_where_one_cannot_be_imported(here: Run, 
 def test_ones_own_class_is_checked_wherever_its_file_lies(attnbench: Run, tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "random.py").write_text(OWN)
-    done = fine(attnbench("check", "deep/random.py:Mine"))
-    first, *lines, last = done.stdout.splitlines()
+    first, *lines, last = fine(attnbench("check", "deep/random.py:Mine")).stdout.splitlines()
     assert first == "deep/random.py:Mine"
     assert last == "correct, as far as these checks go"
     for line, shape in zip(lines, ("B=1, H=2, N=64", "B=2, H=3, N=321"), strict=False):
@@ -131,8 +129,7 @@ def test_all_commands_find_ones_own_class_in_the_folder_they_are_given_in(attnbe
     (tmp_path / "mine.py").write_text(OWN)
     for name in ("mine:Mine", "mine.py:Mine"):
         fine(attnbench("show", name, "--N", "8", "--out", "a.svg"))
-        longest = fine(attnbench("maxlen", name, "--limit", "2^9"))
-        assert name in longest.stdout
+        assert name in fine(attnbench("maxlen", name, "--limit", "2^9")).stdout
     listed = fine(attnbench("methods", "--impl", "mine:Mine", "--impl", "mine.py:Mine"))
     assert listed.stdout.count("a fixture of the tests") == 2
     (tmp_path / "mine.py").write_text(OWN.replace("    pass", '    paper = "another"'))
@@ -162,8 +159,7 @@ def test_a_package_with_an_entry_point_is_listed_and_runs(attnbench: Run, suite:
 
 @pytest.mark.slow
 def test_the_attention_of_contributing_runs_beside_others(attnbench: Run, suite: Write, only_run: Find, tmp_path: Path) -> None:
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    found = re.search(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     (tmp_path / "my_attention.py").write_text(textwrap.dedent(found.group(1)), encoding="utf-8")
     text = GOOD.replace("D: 16", "D: 16, causal: [true, false]") + "workloads: [forward, forward_backward]\n"

@@ -99,14 +99,12 @@ def test_no_change_passes_and_a_broken_one_loses_cells(
 def test_stored_runs_and_the_methods_of_one_are_compared_by_any_figure(here: Run, stored: Stored, tmp_path: Path) -> None:
     old, new = stored(tmp_path, "old"), stored(tmp_path, "new", slower=1.5)
     outs = [argument for form in ("md", "tex", "csv", "png", "svg", "pdf") for argument in ("--out", f"out/c.{form}")]
-    done = fine(here("compare", old, new, *outs))
-    assert "one after the other" in " ".join(done.stdout.split())
+    assert "one after the other" in " ".join(fine(here("compare", old, new, *outs)).stdout.split())
     assert [file.stat().st_size > 100 for file in (tmp_path / "out").iterdir()] == [True] * 6
     rates = fine(here("compare", old, new, "--metric", "throughput"))
     assert ", by sequences per second" in " ".join(rates.stdout.split())
     assert "memory" not in rates.stdout.lower().replace("gib memory", "")
-    within = fine(here("compare", old, "--baseline", "softmax.sdpa"))
-    assert "linear.chunked" in within.stdout
+    assert "linear.chunked" in fine(here("compare", old, "--baseline", "softmax.sdpa")).stdout
 
 
 def test_runs_of_unlike_machines_give_no_exit_code_unless_that_is_asked_for(here: Run, stored: Stored, tmp_path: Path) -> None:

@@ -45,8 +45,7 @@ def test_several_runs_are_remade_and_get_a_page_of_their_own(
     monkeypatch.chdir(tmp_path)
     done = command("report", *runs, "--open")
     assert all((run / "index.html").exists() for run in runs)
-    common = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "made: 2 runs" in common
+    assert "made: 2 runs" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert done.stdout.rstrip().endswith("report.html")
     assert opened == [(tmp_path / "report.html").as_uri()]
     command("report", *runs, "--out", tmp_path / "new" / "both.html")

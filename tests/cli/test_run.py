@@ -101,8 +101,7 @@ def no_orphans(seconds: float = 5) -> bool:
 def test_a_suite_of_faults_costs_each_method_its_own_cells_and_no_other(attnbench: Run, suite: Write, only_run: Find) -> None:
     methods = f"name: faults\naxes: {{N: 128, H: 2, D: 16, causal: true}}\nmethods: {json.dumps(list(FAULTS))}\n"
     limits = "budget: {seconds: 0.4, timeout: 8, memory: 0.03}\nreplicates: 1\nreport: {plots: []}\n"
-    done = fine(attnbench("run", suite(methods + limits)))
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in fine(attnbench("run", suite(methods + limits))).stderr
     assert statuses(read(only_run())) == {method: {status} for method, status in FAULTS.items()}
     assert no_orphans()
     rows = (only_run() / "table.csv").read_text()
@@ -205,8 +204,7 @@ def test_a_spoilt_record_is_set_aside_with_the_reason_and_its_cell_measured_agai
     lines = file.read_text().splitlines()
     newer = json.dumps({**json.loads(lines[3]), "schema_version": 99})
     file.write_text("\n".join([*lines[:2], lines[2][:50], newer, *lines[4:-1], lines[-1][:30]]))
-    done = fine(here("run", "--resume", str(copied)))
-    assert "newer attnbench (schema 99" in done.stderr
+    assert "newer attnbench (schema 99" in fine(here("run", "--resume", str(copied))).stderr
     assert without_checks(read(copied)) == before
     assert "schema 99" in (copied / "records.aside").read_text()
 

@@ -87,8 +87,7 @@ def test_two_methods_are_measured_and_a_length_is_added_where_they_meet(here: Ru
     assert 400 < found["N"] < 560
     assert math.isfinite(found["N_low"])
     assert "lengths:Level is faster than lengths:Steep" in " ".join(done.stdout.split())
-    again = here("crossover", str(folder), *MEASURE[:4])
-    assert again.stdout == done.stdout.split("c.csv")[0]
+    assert here("crossover", str(folder), *MEASURE[:4]).stdout == done.stdout.split("c.csv")[0]
     fine(here("report", str(folder)))
 
 

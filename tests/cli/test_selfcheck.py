@@ -139,8 +139,7 @@ def test_a_whole_one_is_reported_again_at_another_margin_and_measures_nothing(ru
     (only_folder() / "selfcheck.md").unlink()
     before = (only_folder() / "records.jsonl").read_bytes()
     machine.version = "2"
-    said = run(f"--resume {only_folder()} --margin 12%")
-    assert "margin 12%" in said
+    assert "margin 12%" in run(f"--resume {only_folder()} --margin 12%")
     assert json.loads((only_folder() / "selfcheck.json").read_text())["margin"] == 0.12
     assert (only_folder() / "selfcheck.md").exists()
     assert (only_folder() / "records.jsonl").read_bytes() == before
@@ -149,8 +148,7 @@ def test_a_whole_one_is_reported_again_at_another_margin_and_measures_nothing(ru
 
 def test_a_slow_down_made_on_purpose_is_measured_on_one_side_and_found(run: Check, machine: Machine) -> None:
     said = run("--verdicts 12 --replicates 5 --inject 30%")
-    shares = Counter(job.cell.params["share"] for job in machine.jobs)
-    assert shares == {0.0: 60, 0.3: 60}
+    assert Counter(job.cell.params["share"] for job in machine.jobs) == {0.0: 60, 0.3: 60}
     assert {job.cell.params["method"] for job in machine.jobs} == {"softmax.sdpa"}
     data = json.loads((only_folder() / "selfcheck.json").read_text())
     assert data["paired"][-1]["slower"]["hits"] == 12

@@ -74,8 +74,7 @@ def test_two_shards_that_are_measured_apart_merge_to_one_run(attnbench: Run, sui
     assert {cell.problem.N for cell in RunFolder(first).info().cells} == {65, 96}
     assert RunFolder(second).info().shard == "2/2"
     before = {file: file.read_bytes() for folder in (first, second) for file in folder.rglob("*") if file.is_file()}
-    done = fine(attnbench("merge", str(first), str(second)))
-    assert "without" not in done.stderr
+    assert "without" not in fine(attnbench("merge", str(first), str(second))).stderr
     (merged,) = (tmp_path / "results").glob("*/*")
     assert statuses(read(merged)) == WHOLE
     assert set(without_checks(read(merged)).values()) == {1}

@@ -210,8 +210,7 @@ def test_each_key_gets_the_nearest_code(B: int, H: int, N: int, S: int, room: in
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(codebooks, "DISTANCES", room)
         codes = codebook.assign(k)
-    want = (k.unsqueeze(3) - codebook.vectors.unsqueeze(1)).square().sum(-1).argmin(-1)
-    assert torch.equal(codes, want)
+    assert torch.equal(codes, (k.unsqueeze(3) - codebook.vectors.unsqueeze(1)).square().sum(-1).argmin(-1))
     assert torch.equal(codebook.lookup(codes)[-1, -1, -1], codebook.vectors[-1, codes[-1, -1, -1]])
 
 

@@ -25,8 +25,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def following(B: int, source: torch.Generator, N: int = 16) -> Batch:
     """Each token is the one before it, plus one; the first is drawn."""
-    first = torch.randint(SYMBOLS, (B, 1), generator=source)
-    targets = (first + torch.arange(N)) % SYMBOLS
+    targets = (torch.randint(SYMBOLS, (B, 1), generator=source) + torch.arange(N)) % SYMBOLS
     tokens = torch.cat([torch.full((B, 1), SYMBOLS), targets[:, :-1]], dim=1)
     return Batch(tokens, targets, torch.ones(B, N, dtype=torch.bool))
 

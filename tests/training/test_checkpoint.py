@@ -217,8 +217,7 @@ def test_a_process_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_nothing_is_written_where_there_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    job = job_of(small_cell(), tmp_path).model_copy(update={"folder": None})
-    run(job)
+    run(job_of(small_cell(), tmp_path).model_copy(update={"folder": None}))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -54,8 +54,7 @@ def test_pixels_have_no_accuracy(model_of: Make) -> None:
 
 
 def test_half_precision_is_widened_before_it_is_summed() -> None:
-    said = torch.full((3, 8, 7), 300.0, dtype=torch.float16)
-    loss = loss_of(said, sequences(7), TEXT)
+    loss = loss_of(torch.full((3, 8, 7), 300.0, dtype=torch.float16), sequences(7), TEXT)
     assert loss.dtype is torch.float32
     assert float(loss) == pytest.approx(math.log(7))
 
@@ -72,8 +71,7 @@ def test_codebooks_follow_the_keys(model_of: Make, method: str, params: dict[str
 
 def test_the_commitment_loss_comes_on_top_and_draws_keys_to_their_codes(model_of: Make) -> None:
     model = model_of("vq.blockwise", params={"codes": 8, "block": 4}).train()
-    batch = following(4, torch.Generator().manual_seed(1))
-    _, penalty = losses_of(model, batch)
+    _, penalty = losses_of(model, following(4, torch.Generator().manual_seed(1)))
     assert 0 < float(penalty.detach()) < 0.1
     (gradient,) = torch.autograd.grad(penalty, model.layers[-1].into.weight)
     assert bool((gradient[16:32] != 0).any()), "the rows that make keys"

@@ -67,8 +67,7 @@ def test_there_is_a_weight_for_each_token_or_three_numbers_a_logistic(model_of: 
 
 
 def test_weights_start_as_gpt_2_s(model_of: Make) -> None:
-    model = model_of(H=8, D=16, layers=8)
-    weights = dict(model.named_parameters())
+    weights = dict(model_of(H=8, D=16, layers=8).named_parameters())
     assert float(weights["embedding.weight"].detach().std()) == pytest.approx(0.02, rel=0.1)
     assert float(weights["blocks.3.into.weight"].detach().std()) == pytest.approx(0.02, rel=0.05)
     assert float(weights["blocks.3.out.weight"].detach().std()) == pytest.approx(0.02 / 4, rel=0.05)
@@ -112,8 +111,7 @@ def test_another_seed_is_another_model_and_a_method_s_own_weights_stay_as_it_dre
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["head.weight"], other["head.weight"])
     assert not torch.equal(first["blocks.0.up.weight"], first["blocks.1.up.weight"])
-    wide = dict(model_of("model_cases:Wide").named_parameters())
-    assert bool((wide["blocks.0.attention.weight"] == 1).all())
+    assert bool((dict(model_of("model_cases:Wide").named_parameters())["blocks.0.attention.weight"] == 1).all())
 
 
 def test_a_method_is_told_its_layer_unless_the_suite_says_it_and_patterns_alternate_by_it(model_of: Make) -> None:

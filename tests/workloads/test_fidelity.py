@@ -174,8 +174,7 @@ def seen_by(one: Cell, monkeypatch: pytest.MonkeyPatch) -> tuple[str, tuple[Tens
     """What adapting says of itself, and what it hands over."""
     handed: list[tuple[Tensor, ...]] = []
     monkeypatch.setattr(registry.load(one.method), "adapt", lambda _, *inputs: handed.append(inputs))
-    words = adapt(build(one, 3), one, 3)
-    return words, handed[0]
+    return adapt(build(one, 3), one, 3), handed[0]
 
 
 @pytest.mark.parametrize("kind", [Inputs.NORMAL, Inputs.PEAKED, Inputs.CLUSTERED])

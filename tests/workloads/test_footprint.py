@@ -52,8 +52,7 @@ def test_sizes_follow_from_the_shapes_and_a_tensor_given_twice_is_counted_once()
     assert memory["input_bytes"].bytes == q + q + 2 * q
     assert memory["output_bytes"].bytes == 2 * o
     assert memory["parameter_bytes"].bytes == 4 * 16
-    narrow = SMALL.model_copy(update={"M": 8})
-    assert measured("SharedQK", problem=narrow).memory["input_bytes"].bytes == 2 * q
+    assert measured("SharedQK", problem=SMALL.model_copy(update={"M": 8})).memory["input_bytes"].bytes == 2 * q
 
 
 @pytest.mark.parametrize("workload", [Workload.DECODE, Workload.DECODE_TOTAL])
@@ -171,8 +170,7 @@ def test_what_nvml_does_not_tell_is_empty_with_the_reason(on_gpu: Setting, nvml:
 @pytest.mark.cuda
 @pytest.mark.parametrize("workload", WITHOUT_MODEL)
 def test_a_cell_on_a_real_gpu_has_every_counter(workload: Workload) -> None:
-    problem = Problem(H=8, N=2048, D=64, causal=True)
-    memory = measured("Right", workload, problem, "cuda:0").memory
+    memory = measured("Right", workload, Problem(H=8, N=2048, D=64, causal=True), "cuda:0").memory
     assert set(memory) == (ALL | {"state_bytes"} if workload.makes_state else ALL)
     assert all(counter.reason for counter in memory.values() if counter.bytes is None)
     if workload.decodes:

@@ -59,8 +59,7 @@ def test_a_scale_comes_before_what_a_method_does_to_its_keys() -> None:
 def test_most_of_the_mass_of_most_peaked_queries_lies_on_one_key(D: int, N: int, name: str, causal: bool) -> None:
     """Where tokens are queries and keys, it is the other of their pair."""
     p = Problem(H=1, N=N, D=D, causal=causal)
-    weights = exact_weights(registry.build(name, p), drawn(name, p, inputs="peaked"))
-    assert weights.amax(-1).median() > 0.5
+    assert exact_weights(registry.build(name, p), drawn(name, p, inputs="peaked")).amax(-1).median() > 0.5
 
 
 def test_the_wanted_key_of_a_peaked_query_may_be_any_that_it_sees() -> None:
@@ -74,8 +73,7 @@ def test_the_wanted_key_of_a_peaked_query_may_be_any_that_it_sees() -> None:
 
 
 def test_heads_that_share_a_key_want_keys_of_their_own() -> None:
-    p = Problem(B=1, H=4, kv_heads=2, N=32, D=128)
-    q, k = peaked(p, generator())
+    q, k = peaked(Problem(B=1, H=4, kv_heads=2, N=32, D=128), generator())
     assert (q.shape, k.shape) == ((1, 4, 32, 128), (1, 2, 32, 128))
     scores = q @ k.repeat_interleave(2, dim=1).mT / math.sqrt(128)
     # f √D, with f² / 2 - f √D + ln N + 2.5 = 0
@@ -95,8 +93,7 @@ def test_any_length_and_dtype_has_inputs_of_every_kind(name: str, kind: str, N: 
 
 
 def test_pairs_point_the_same_way_and_others_do_not() -> None:
-    p = Problem(H=1, N=64, D=128)
-    qk = torch.nn.functional.normalize(pairs(p, generator()), dim=-1)
+    qk = torch.nn.functional.normalize(pairs(Problem(H=1, N=64, D=128), generator()), dim=-1)
     cosines = (qk @ qk.mT) * (1 - torch.eye(64))
     best = cosines.max(-1)
     assert best.values.min() > 0.85
@@ -111,8 +108,7 @@ def test_clustered_tokens_lie_around_sixteen_centres_of_queries_and_keys_that_ar
     both = torch.cat([q, k], dim=2)[0, 0]
     near = torch.cdist(both, both) < NEAR
     assert len({tuple(row.nonzero().flatten().tolist()) for row in near}) == CENTRES
-    centre = both[near[0]].mean(0)
-    assert float((both[near[0]] - centre).std()) == pytest.approx(SPREAD, rel=0.1)
+    assert float((both[near[0]] - both[near[0]].mean(0)).std()) == pytest.approx(SPREAD, rel=0.1)
     assert not torch.equal(k, other)
     assert torch.cdist(k[0, 0], other[0, 0]).amin(-1).max() < NEAR
     assert torch.cdist(k[0, 0], k[0, 1]).min() > NEAR, "each head has centres of its own"

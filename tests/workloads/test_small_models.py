@@ -284,8 +284,7 @@ def test_no_data_is_needed_n_need_be_no_image_s_and_values_may_be_of_another_wid
     assert setting.model.alphabet.levels == 256
     assert setting.forward().shape == (3, 50)
     assert generating(N=20, task="bytes").model.alphabet.vocabulary == 257
-    wider = prepare(Job(cell=made_by("softmax.naive").reshaped(M=12)))
-    assert torch.as_tensor(wider.call()).shape == (3, 64)
+    assert torch.as_tensor(prepare(Job(cell=made_by("softmax.naive").reshaped(M=12))).call()).shape == (3, 64)
 
 
 @pytest.mark.parametrize("workload", [Workload.TRAIN, Workload.GENERATE])

@@ -46,8 +46,7 @@ def rows_of(method: Attention, inputs: tuple[Tensor, ...], choices: Tensor | Non
 
 @pytest.mark.parametrize("variant", each(lambda variant: variant.kind.masks))
 def test_rows_do_not_see_what_a_mask_hides(variant: Variant) -> None:
-    problem = next(variant.problems(40, {"H": 2, "padding": 0.5}))
-    method = variant.build(problem)
+    method = variant.build(next(variant.problems(40, {"H": 2, "padding": 0.5})))
     inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(1))
     key_mask = torch.arange(40) < torch.tensor([[30], [7]])
     whole = method.reference(*inputs, key_mask=key_mask)

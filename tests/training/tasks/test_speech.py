@@ -115,8 +115,7 @@ def test_chance_knows_how_many_symbols_there_are_and_nothing_else() -> None:
 
 
 def test_targets_stand_from_the_left_on_and_are_as_many_as_the_name_says() -> None:
-    task = Tones(128, 12)
-    batch = task.batch(200, generator())
+    batch = Tones(128, 12).batch(200, generator())
     counts = batch.judged.sum(1)
     assert (int(counts.min()), int(counts.max())) == (2, 5)
     assert torch.equal(batch.judged, torch.arange(128) < counts[:, None])
@@ -126,8 +125,7 @@ def test_targets_stand_from_the_left_on_and_are_as_many_as_the_name_says() -> No
 
 def test_utterances_begin_anywhere_so_that_a_place_tells_nothing() -> None:
     batch = Tones(128, 12).batch(100, generator())
-    loud = (batch.tokens.amax(2) > 3).int()
-    begins = loud.argmax(1)
+    begins = (batch.tokens.amax(2) > 3).int().argmax(1)
     assert int(begins.min()) < 10
     assert int(begins.max()) > 50
 
@@ -167,8 +165,7 @@ def test_a_folder_is_read_by_its_name(folder: Path) -> None:
 
 
 def test_frames_are_those_of_the_file_and_zeros_behind_its_end(folder: Path) -> None:
-    task = SoundFiles(str(folder), 64)
-    batch = task.held_out(1)
+    batch = SoundFiles(str(folder), 64).held_out(1)
     assert batch.tokens.shape == (1, 64, 40)
     torch.testing.assert_close(batch.tokens[0, :38], filter_bank(read_sound(folder / "utterance_18.wav")))
     assert not batch.tokens[0, 38:].any()

@@ -153,8 +153,7 @@ def test_neither_the_place_nor_the_order_of_a_query_gives_its_answer_away() -> N
     values = batch.tokens[:, 1:32:2]
     for nth in range(16):
         place = batch.judged.nonzero()[:, 1].view(2000, 16)[:, nth]
-        answer = batch.targets.gather(1, place[:, None])
-        agreement = (values == answer).double().mean(0)
+        agreement = (values == batch.targets.gather(1, place[:, None])).double().mean(0)
         # the first drawn slot asks for the first pair, so an order remains; it is far from telling which
         assert float(agreement.max()) < 0.4
 
@@ -166,8 +165,7 @@ def test_queries_follow_the_power_law_of_the_paper_and_no_two_share_a_slot() -> 
         share = weight / sum(law)
         got = float((first == slot).double().mean())
         assert got == pytest.approx(share, abs=5 * math.sqrt(share * (1 - share) / 20000))
-    slots = slots_of(500, 12, 12, generator())
-    assert torch.equal(slots.sort(1).values, torch.arange(12).expand(500, 12))
+    assert torch.equal(slots_of(500, 12, 12, generator()).sort(1).values, torch.arange(12).expand(500, 12))
 
 
 OPERATORS: dict[int, Callable[[list[int]], int]] = {
@@ -239,8 +237,7 @@ def test_the_best_constant_is_right_as_often_as_the_task_says_which_is_less_than
 
 def test_no_single_token_gives_the_answer_away(task: ListOps) -> None:
     batch = task.batch(4000, generator())
-    agreement = (batch.tokens == batch.targets[:, -1:]).double().mean(0)
-    assert float(agreement.max()) < 0.3
+    assert float((batch.tokens == batch.targets[:, -1:]).double().mean(0).max()) < 0.3
 
 
 def test_lengths_go_from_a_quarter_to_all_that_there_is_room_for(task: ListOps) -> None:

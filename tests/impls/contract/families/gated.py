@@ -9,11 +9,7 @@ OWN: dict[str, tuple[Params, ...]] = {
     "hgrn2": ({"lower_bound": 0.3},),
 }
 MISTAKES: dict[str, tuple[Params, ...]] = {
-    "lightning": (
-        {"slopes": "steep"},
-        {"layers": 2.5},
-        *({"layer": layer, "layers": 2} for layer in (2, 0.5, 0.0, True)),
-    ),
+    "lightning": ({"slopes": "steep"}, {"layers": 2.5}, *({"layer": layer, "layers": 2} for layer in (2, 0.5, 0.0, True))),
     "hgrn2": ({"lower_bound": 1.0}, {"lower_bound": -0.5}),
 }
 NAMES = ("retnet", "lightning", "mamba2", "gla", "hgrn2")

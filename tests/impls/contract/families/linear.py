@@ -50,8 +50,7 @@ METHODS = {
         mistakes=({"chunk": 0}, {"chunk": 6.4}, {"chunk": "64"}, *NUMBERS),
     ),
     **dict.fromkeys(
-        ("linear.recurrent", "linear.naive_cumsum"),
-        Method(grows=4, sums=True, variants=(*MAPS, EFFICIENT), mistakes=NUMBERS),
+        ("linear.recurrent", "linear.naive_cumsum"), Method(grows=4, sums=True, variants=(*MAPS, EFFICIENT), mistakes=NUMBERS)
     ),
     # of more segments the backward sums up a larger share again
     "linear.based": Method(grows=4.05, sums=True, variants=({}, {"chunk": 16})),

@@ -76,10 +76,7 @@ METHODS = {
         for name in PATTERNS
     },
     "sparse.window_sinks": Method(
-        variants=PATTERNS["window"],
-        any_params=drawn(window=st.integers(1, 50)),
-        grows=9,
-        mistakes=({"window": 0},),
+        variants=PATTERNS["window"], any_params=drawn(window=st.integers(1, 50)), grows=9, mistakes=({"window": 0},)
     ),
     "sparse.topk": Method(
         variants=({"k": 3}, {"k": 1}, {"k": 20}, {}),
