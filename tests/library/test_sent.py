@@ -229,8 +229,7 @@ def test_no_folder_is_overwritten_and_one_is_made_from_a_checkout_only(tmp_path:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_folder_that_was_carried_sets_itself_up_without_a_network(tmp_path: Path) -> None:
-    python = "{}.{}".format(*sys.version_info[:2])
-    made = attnbench.bundle(tmp_path / "carried", python=python, also=["tabulate"])
+    made = attnbench.bundle(tmp_path / "carried", python="{}.{}".format(*sys.version_info[:2]), also=["tabulate"])
     assert "torch" in made.left_out
     assert "sh setup.sh && . ./env.sh" in str(made)
     assert (made.folder / "attnbench" / "tests" / "conftest.py").is_file()

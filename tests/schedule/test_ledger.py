@@ -157,9 +157,7 @@ SHARED = Measured(flags=("shared",))
         ([SHARED, SHARED, SHARED], 3),
     ],
 )
-def test_a_failure_that_may_be_chance_counts_once_it_came_so_often_in_a_row(
-    outcomes: list[Status | Measured], counts: int
-) -> None:
+def test_a_failure_that_may_be_chance_counts_in_a_row(outcomes: list[Status | Measured], counts: int) -> None:
     ledger = Ledger()
     for number, outcome in enumerate(outcomes, 1):
         assert not ledger.finished(cell(), Pass.TIME, 0)

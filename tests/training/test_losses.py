@@ -154,8 +154,7 @@ def of_all_alignments(log_p: torch.Tensor, text: list[int]) -> float:
 @pytest.mark.parametrize("text", [[1], [1, 2], [2, 2], [3, 1, 3], [1, 2, 3, 1]])
 def test_the_loss_is_that_of_all_alignments(text: list[int]) -> None:
     said = torch.randn(1, 4, 4, generator=generator(), dtype=torch.float64)
-    got = ctc.nats(said, utterances(text))
-    assert float(got) == pytest.approx(-of_all_alignments(said[0].log_softmax(-1), text))
+    assert float(ctc.nats(said, utterances(text))) == pytest.approx(-of_all_alignments(said[0].log_softmax(-1), text))
 
 
 def test_the_loss_is_a_mean_over_symbols_and_not_over_utterances() -> None:

@@ -53,8 +53,7 @@ def warm() -> Iterator[Isolation]:
 
 
 def outcome_of(warm: Isolation, method: str, workload: Workload, seconds: float = 0.4) -> object:
-    problem = Problem(N=1024, B=2, H=2, D=16, causal=True)
-    cell = Cell(method=method, problem=problem, workload=workload, device="cpu")
+    cell = Cell(method=method, problem=Problem(N=1024, B=2, H=2, D=16, causal=True), workload=workload, device="cpu")
     return warm.ask(Job(cell=cell, seed=3, limits=Limits(seconds=seconds)), 60)[0]
 
 

@@ -110,8 +110,7 @@ def test_the_error_of_the_output_is_relative_and_the_cosine_of_each_query_knows_
 
 
 def cell(name: str, N: int = 64, causal: bool = False, **params: Scalar) -> Cell:
-    p = Problem(H=2, N=N, D=8, causal=causal)
-    return Cell(method=name, problem=p, workload=Workload.FIDELITY, params=params)
+    return Cell(method=name, problem=Problem(H=2, N=N, D=8, causal=causal), workload=Workload.FIDELITY, params=params)
 
 
 def outcome_of(one: Cell, seed: int = 3) -> Outcome:
@@ -158,8 +157,7 @@ def test_what_is_not_a_number_is_a_row_and_never_a_sample() -> None:
 
 def test_a_method_is_asked_about_a_forward_and_checked_on_one() -> None:
     # another workload than a forward is refused by this one
-    slowed = cell("attnbench.workloads.slowed:Slowed", method="softmax.sdpa", share=0.5)
-    assert prospect_of(slowed).why_not is None
+    assert prospect_of(cell("attnbench.workloads.slowed:Slowed", method="softmax.sdpa", share=0.5)).why_not is None
     right = prospect_of(cell("gate_cases:Right"))
     assert right.checks[0].workload is Workload.FORWARD_BACKWARD
     assert right.cost is not None

@@ -69,8 +69,7 @@ def test_a_shared_query_and_key_gets_the_sum_of_both_gradients() -> None:
 
 
 def test_padding_reaches_the_forward_as_the_keys_that_each_row_of_its_batch_may_see(noted: list[Tensor | None]) -> None:
-    cell = Cell(method="gate_cases:Hides", problem=SMALL.model_copy(update={"padding": 0.5}))
-    prepare(Job(cell=cell, B=4)).call()
+    prepare(Job(cell=Cell(method="gate_cases:Hides", problem=SMALL.model_copy(update={"padding": 0.5})), B=4)).call()
     setting("Hides").call()
     mask, none = noted
     assert mask is not None

@@ -237,8 +237,7 @@ def test_a_look_at_the_kernel_reads_two_tokens(N: int, read: list[tuple[int, int
     ("method", "once"), [("softmax.sdpa", [(5, 1)]), ("softmax.recompute", [(5, length) for length in range(4, 65, 4)])]
 )
 def test_a_batch_is_tried_by_its_largest_steps(method: str, once: list[tuple[int, int]], reads: list[tuple[int, ...]]) -> None:
-    outcome = fit(Job(cell=made_by(method, B=1), phase=Pass.FIT, B=5, limits=Limits(first_call=60.0)))
-    assert outcome.facts["B"] == 5
+    assert fit(Job(cell=made_by(method, B=1), phase=Pass.FIT, B=5, limits=Limits(first_call=60.0))).facts["B"] == 5
     assert reads[-2 * len(once) :] == 2 * once
     assert (5, 63) not in reads, "a prompt of the whole batch would need more memory than its steps"
 

@@ -28,8 +28,7 @@ def turned(inputs: Inputs, a: int, b: int) -> Inputs:
 
 def inputs_of(method: Attention) -> Inputs:
     """Inputs of a method as a user gets them, from a fixed seed, with gradients asked for."""
-    inputs = type(method).inputs(method.problem, torch.Generator().manual_seed(7))
-    return mapped(inputs, torch.Tensor.requires_grad_)
+    return mapped(type(method).inputs(method.problem, torch.Generator().manual_seed(7)), torch.Tensor.requires_grad_)
 
 
 class Call:

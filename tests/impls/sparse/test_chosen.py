@@ -134,5 +134,4 @@ def test_the_window_of_the_package_sees_the_keys_of_a_window_pattern(N: int, win
     # with keys of zeros and values of one token each, an output tells who was seen
     q = torch.zeros(1, 1, N, 2, dtype=torch.float64)
     seen = method(q, q, torch.eye(N, dtype=torch.float64)[None, None])[0, 0] > 0
-    pattern = neighbours.Window(window + 1 if causal else 2 * window)
-    assert torch.equal(seen, pattern.seen(Shape(N, 1, causal))[0])
+    assert torch.equal(seen, neighbours.Window(window + 1 if causal else 2 * window).seen(Shape(N, 1, causal))[0])
