@@ -140,8 +140,10 @@ class Terminal(Reporter):
 @contextmanager
 def at_work(*, yes: bool = False) -> Iterator[Terminal]:
     """Leave with 128 + signal on the first SIGINT, SIGTERM or SIGHUP, once all there is is saved; on the second one at once."""
-    # under nohup SIGHUP is ignored, and stays so
-    heard = [each for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        # under nohup it is ignored, and stays so
+        heard.append(signal.SIGHUP)
 
     def first(number: int, _frame: FrameType | None) -> None:
         for each in heard:
