@@ -181,6 +181,7 @@ def collected(tmp_path: Path, requirement: str) -> tuple[tuple[str, ...], set[st
     return left_out, {file.name for file in (tmp_path / "wheels").iterdir()}
 
 
+@pytest.mark.slow
 def test_all_that_is_needed_is_there_for_the_other_python_but_what_torch_brings(publish: Publish, tmp_path: Path) -> None:
     nvidia = ("nvidia-cublas", "nvidia-ml-py", "nvidia-cuda-nvcc")
     publish("first", "1.0", "second>=2", "torch>=2", 'old; python_version < "3.12"', 'more; extra == "all"')

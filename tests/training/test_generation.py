@@ -130,6 +130,7 @@ def test_what_is_not_causal_or_longer_than_the_model_is_refused(model_of: Make) 
         generate(model_of(), 2, 17)
 
 
+@pytest.mark.slow
 def test_every_method_that_trains_makes_sequences_and_trains_on(model_of: Make) -> None:
     made: dict[str, Tensor] = {}
     for name in registry.catalogue():

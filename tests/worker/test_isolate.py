@@ -183,6 +183,7 @@ def at_its_start(plugins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return _arrange
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_warm_falls_back_to_fresh_interpreters(at_its_start: Callable[[str], None]) -> None:
     at_its_start("sys.modules['torch'] = None")
     with Isolation() as worker:

@@ -32,7 +32,9 @@ class Method:
     """One entry of a family's table. All of it may be left out, and a method without an entry is tried as it is by default."""
 
     variants: tuple[Params, ...] = ({},)
-    """Parameters with which it is tried: each option, and parts so short that a few hundred tokens have several of them."""
+    """Parameters with which it is tried: each option, and parts so short that a few hundred tokens have several of them.
+
+    The first two, which differ the most, are tried at everything in each change, the others at their values alone."""
     off_by: float = 0.0
     """How far off, as a share of the largest number, in float32 where it refuses float64. In float64 it is 1e-10 for all."""
     bends: tuple[Params, ...] = ()

@@ -24,6 +24,7 @@ SHAPES: tuple[Params, ...] = ({}, {"kv_heads": 2, "M": 5}, {"M": 5}, {"kv_heads"
 """Values narrower and wider than keys, heads of k and v that serve several of q; the oddest come first."""
 # reformer-pytorch and local-attention are always there, Triton and cuda-core with the tests; the rest is docs/peers.md
 OURS = ("triton", "cuda-core", "reformer-pytorch", "local-attention")
+SLOW = (pytest.mark.slow,)
 PEER = (
     pytest.mark.peers,
     # of the packages, at their imports
@@ -68,6 +69,11 @@ class Variant:
     def method(self) -> Method:
         """What its family's table says of it."""
         return declared().get(self.name, Method())
+
+    @property
+    def leads(self) -> bool:
+        """Whether a change is held against everything with it: only its values are looked at where it is not."""
+        return self.params in self.method.variants[:2]
 
     def takes(self, problem: Problem, workload: Workload, device: str = "cpu") -> bool:
         """Whether it does not refuse."""
@@ -140,7 +146,7 @@ VARIANTS = [
 
 def each(keep: Callable[[Variant], object] = lambda _: True, among: Iterable[Variant] = VARIANTS) -> list[Any]:
     """The variants as parameters of a test."""
-    return [pytest.param(variant, id=str(variant), marks=marks_of(variant.kind)) for variant in among if keep(variant)]
+    return [pytest.param(one, id=str(one), marks=(*marks_of(one.kind), *SLOW * (not one.leads))) for one in among if keep(one)]
 
 
 def named(keep: Callable[[Method], object]) -> list[Any]:
@@ -152,7 +158,12 @@ def named(keep: Callable[[Method], object]) -> list[Any]:
 def of_every_length() -> list[Any]:
     """Variants and lengths as parameters of a test, as far as they go together: one token, and beside the end of a part."""
     return [
-        pytest.param(variant, N, id=f"{variant} N={N}", marks=(*marks_of(variant.kind), *[pytest.mark.slow] * (N in {2, 63})))
+        pytest.param(
+            variant,
+            N,
+            id=f"{variant} N={N}",
+            marks=(*marks_of(variant.kind), *SLOW * (N in ({2, 63} if variant.leads else {1, 2, 63, 64}))),
+        )
         for variant in VARIANTS
         for N in (1, 2, 63, 64, 65, 130)
         if any(variant.problems(N))

@@ -27,7 +27,7 @@ def of_each_head(x: Tensor, like: Tensor, heads: int) -> Tensor:
 
 @pytest.mark.parametrize(("variant", "N"), of_every_length())
 def test_values_and_gradients_are_those_of_the_definition(variant: Variant, N: int) -> None:
-    for problem in variant.problems(N, *(SHAPES if N == 65 else ())):
+    for problem in variant.problems(N, *(SHAPES if N == 65 and variant.leads else ())):
         call = Call(variant, problem)
         want = call.exact()
         same(call.results(), want, call.off_by)
@@ -50,7 +50,7 @@ def test_the_output_sums_values_by_the_weights_that_one_hot_values_show(variant:
     same([of_each], [call.method(*call.inputs, **call.given)], call.off_by)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["bfloat16", *(pytest.param(x, marks=pytest.mark.slow) for x in ("float32", "float16"))])
 @pytest.mark.parametrize("variant", each())
 def test_the_error_is_within_twice_that_of_the_definition_in_the_same_dtype(variant: Variant, dtype: str) -> None:
     for problem in variant.problems(128, {}, B=1, H=2, D=32, dtype=dtype):

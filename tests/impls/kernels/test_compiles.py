@@ -58,10 +58,8 @@ def assert_fits(folder: Path, spilled: int, *arguments: str) -> list[dict[str, A
     return found
 
 
-@pytest.mark.parametrize(
-    ("family", "width", "kernels"),
-    [("linear", "32", "attend,scan,step"), pytest.param("sparse", "64", "attend", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "width", "kernels"), [("linear", "32", "attend,scan,step"), ("sparse", "64", "attend")])
 def test_a_triton_kernel_compiles_for_a_gpu_without_one(family: str, width: str, kernels: str, tmp_path: Path) -> None:
     assert_fits(tmp_path, 0, family, "90", "bfloat16", width, kernels, "highest")
 
@@ -88,9 +86,8 @@ WIDE, NARROW = (128, 64, torch.bfloat16, "elu_plus_one"), (20, 17, torch.float16
 @pytest.mark.parametrize(
     ("D", "M", "dtype", "phi", "arch"),
     [
-        (*WIDE, "sm_80"),
         (*NARROW, "sm_90"),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((*WIDE, "sm_90"), (*NARROW, "sm_80"))),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((*WIDE, "sm_80"), (*WIDE, "sm_90"), (*NARROW, "sm_80"))),
     ],
     ids=str,
 )

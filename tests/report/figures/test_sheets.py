@@ -47,8 +47,8 @@ def shown(regular: dict[str, Iterable[str]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("on", "kind"), cases)
 
 
-# the narrowest sheet and the largest letters in any case
-every = shown({"paper-single": KINDS, "talk": KINDS, "paper-double": (), "web": ()})
+# the narrowest sheet in any case
+every = shown({"paper-single": KINDS, "talk": OWN, "paper-double": (), "web": ()})
 
 
 def readable(figure: Figure) -> list[tuple[str, float, Bbox]]:
@@ -125,7 +125,7 @@ def test_in_grey_any_two_methods_differ_in_marker_or_in_lightness(on: str, kind:
             assert all(b - a > 0.04 for a, b in pairwise(sorted(map(luminance, alike)))), alike
 
 
-@shown({"paper-single": KINDS, "talk": KINDS, "paper-double": ("scaling",)})
+@shown({"paper-single": KINDS, "talk": OWN, "paper-double": ("scaling",)})
 def test_a_figure_has_the_size_of_a_column_a_page_or_a_slide(on: str, kind: str, pictures: Pictures) -> None:
     # letters of a slide are read from the last row
     assert on != "talk" or SLIDE.font >= 16

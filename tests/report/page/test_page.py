@@ -67,6 +67,7 @@ def test_nothing_but_the_pages_own_scripts_may_run_and_nothing_may_be_fetched(sm
     assert {target for target in document.targets if not target.startswith("#")} == {"data:,"}
 
 
+@pytest.mark.slow
 def test_two_thousand_cells_and_many_trainings_take_less_than_two_megabytes(picturing: Synthetic) -> None:
     laws = [Law(f"family{i % 9}.method_{i}", 1e-3 * (1 + i / 7), 1 + (i % 5) / 4, {"chunk": i}) for i in range(25)]
     laws[3] = Law("family3.fails", 1e-3, 2.0, stop_at=4096, status=Status.BUDGET, reason="one call took 8 s, above 7.5 s")

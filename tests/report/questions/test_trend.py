@@ -177,6 +177,7 @@ def test_names_that_are_markup_or_in_other_letters_are_drawn(form: str) -> None:
     assert len(image(seen(tracks), form)) > 1000
 
 
+@pytest.mark.slow
 def test_of_very_many_series_those_that_need_a_look_most_have_a_chart_and_the_others_a_row() -> None:
     rng, tracks = np.random.default_rng(1), []
     for i in range(130):

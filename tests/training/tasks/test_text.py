@@ -51,6 +51,7 @@ def test_chance_is_what_the_frequencies_of_the_held_out_bytes_come_to(tmp_path: 
     assert text.chance.accuracy == 0.75
 
 
+@pytest.mark.slow
 def test_pythons_sources_are_megabytes_of_python_on_which_a_unigram_model_reaches_chance() -> None:
     text = Text(python_sources(), 256)
     assert len(text.corpus.training) > 3_000_000

@@ -9,8 +9,9 @@ METHODS = {
         grows=4.2,
         steps_alike=True,
         variants=(
-            *({"segment": segment} for segment in (16, 64)),
-            *({"segment": segment, "memory": memory} for segment, memory in ((16, 40), (8, 20), (16, 5), (7, 0), (1, 4))),
+            {"segment": 16},
+            *({"segment": segment, "memory": memory} for segment, memory in ((7, 0), (16, 40), (8, 20), (16, 5), (1, 4))),
+            {"segment": 64},
         ),
         any_params=drawn(segment=st.integers(1, 45), memory=st.integers(0, 50)),
         cuts=(
@@ -24,8 +25,9 @@ METHODS = {
         grows=4.2,
         steps_alike=True,
         variants=(
-            *({"span": span, "ramp": ramp} for span, ramp in ((20, 8), (61.9, 0.4), (300, 32))),
+            *({"span": span, "ramp": ramp} for span, ramp in ((20, 8), (61.9, 0.4))),
             {"span": 20, "ramp": 8, "sees_itself": True},
+            {"span": 300, "ramp": 32},
             *({"span": 12, "ramp": ramp, "sees_itself": True} for ramp in (1.0, 1000.0)),
         ),
         any_params=drawn(span=st.floats(0.1, 70), ramp=st.floats(0.1, 40), sees_itself=st.booleans()),

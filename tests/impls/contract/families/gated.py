@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.impls.contract.method import Method, Params, cut, drawn
 
 OWN: dict[str, tuple[Params, ...]] = {
-    "lightning": ({"slopes": "fla"}, {"slopes": "fla", "layer": 3, "layers": 4}, {"layer": 1, "layers": 3}),
+    "lightning": ({"slopes": "fla", "layer": 3, "layers": 4}, {"slopes": "fla"}, {"layer": 1, "layers": 3}),
     "hgrn2": ({"lower_bound": 0.3},),
 }
 MISTAKES: dict[str, tuple[Params, ...]] = {
@@ -23,7 +23,7 @@ METHODS = {
             grows=4,
             sums=True,
             numbered=name in {"retnet", "lightning"},
-            variants=({}, {"chunk": 16}, {"chunk": 32}, *OWN.get(name, ())),
+            variants=({}, {"chunk": 16}, *OWN.get(name, ()), {"chunk": 32}),
             # chunks of 64 tokens are cut into blocks as short as their decays ask for
             bends=({}, *OWN.get(name, ())),
             any_params=drawn(chunk=st.integers(1, 200)),

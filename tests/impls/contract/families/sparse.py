@@ -7,17 +7,18 @@ from tests.impls.contract.method import Method, Params, cut, drawn
 # strides, windows and blocks that end within, at and beyond the lengths that are tried
 PATTERNS: dict[str, tuple[Params, ...]] = {
     "strided": (
-        {},
-        *({"mode": mode, "convention": c} for mode in ("merged", "per_head") for c in ("paper", "code")),
-        *({"mode": "by_layer", "layer": layer, "stride": 7} for layer in (0, 1)),
         {"stride": 5},
+        {"mode": "per_head", "convention": "code"},
+        *({"mode": "by_layer", "layer": layer, "stride": 7} for layer in (1, 0)),
+        *({"mode": mode, "convention": c} for mode, c in (("per_head", "paper"), ("merged", "paper"), ("merged", "code"))),
+        {},
     ),
     "fixed": (
         {},
-        *({"mode": mode, "c": 1} for mode in ("merged", "per_head", "by_layer")),
-        {"mode": "by_layer", "layer": 1, "stride": 12, "c": 5},
-        {"distinct": False, "c": 1},
         {"mode": "per_head", "distinct": False, "stride": 8, "c": 2},
+        {"mode": "by_layer", "layer": 1, "stride": 12, "c": 5},
+        *({"mode": mode, "c": 1} for mode in ("merged", "per_head", "by_layer")),
+        {"distinct": False, "c": 1},
     ),
     "local": ({}, {"stride": 20}, {"stride": 6, "convention": "code"}),
     "atrous": ({}, {"reach": 2}, {"stride": 4, "reach": 0}),

@@ -15,9 +15,11 @@ METHODS = {
         grows=4.5,
         variants=(
             SMALL,
-            *({**SMALL, "bias": bias, "reduction": how} for bias in ("none", "relative") for how in ("matmul", "scan")),
-            {**SMALL, "bias": "relative"},
+            {**SMALL, "bias": "relative", "reduction": "scan"},
             {**SMALL, "gradient_through_table": False, "tau": 1.5, "normalise": False},
+            *({**SMALL, "bias": bias, "reduction": "matmul"} for bias in ("none", "relative")),
+            {**SMALL, "bias": "none", "reduction": "scan"},
+            {**SMALL, "bias": "relative"},
             {"codes": 8, "block": 16},
             {"codes": 6, "block": 4},
             {"codes": 6, "block": 50},
