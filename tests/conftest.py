@@ -78,6 +78,19 @@ def warm() -> Iterator["Isolation"]:
 
 
 @pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Scratch grows with the threads; and what sets torch's modes for its whole process sets them for one test."""
+    import torch
+
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+    torch.set_grad_enabled(True)
+
+
+@pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A working folder and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

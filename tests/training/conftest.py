@@ -1,6 +1,6 @@
 """What the tests of models share: small cells, a task that is quick to learn, and torch's global state put back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +41,9 @@ def small_cell(method: str = "softmax.naive", *, params: dict[str, Any] | None =
 
 
 @pytest.fixture(autouse=True)
-def _put_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _prepared(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "attentions"))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
-    torch.set_grad_enabled(True)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What the tests of the workloads share: fixture attentions by name, and torch's global state put back."""
 
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,15 +19,9 @@ WITHOUT_MODEL = [workload for workload in Workload if not workload.has_model]
 
 
 @pytest.fixture(autouse=True)
-def attentions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The fixture attentions on the path; a workload sets torch's modes for its whole process, here for one test."""
+def attentions(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
+    """The fixture attentions on the path."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "attentions"))
-    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-    torch.set_float32_matmul_precision(precision)
-    torch.set_grad_enabled(True)
 
 
 @pytest.fixture

@@ -32,10 +32,6 @@ class Mine(Right):
 """
 
 
-def cell_of(name: str, N: int = 256, **params: Scalar) -> Cell:
-    return Cell(method=f"gate_cases:{name}", problem=Problem(H=2, N=N, D=8), params=params)
-
-
 def test_a_method_is_described_without_being_built(monkeypatch: pytest.MonkeyPatch) -> None:
     def build(self: object, problem: Problem) -> None:
         raise AssertionError("built")
@@ -75,7 +71,7 @@ def test_a_method_without_groups_is_asked_about_the_heads_that_a_model_repeats(m
     ],
 )
 def test_a_cell_that_cannot_run_has_the_reason_in_the_method_s_own_words(N: int, params: dict[str, Scalar], words: str) -> None:
-    prospect = prospect_of(cell_of("Particular", N=N, **params))
+    prospect = prospect_of(Cell(method="gate_cases:Particular", problem=Problem(H=2, N=N, D=8), params=params))
     assert (prospect.why_not or "").endswith(words)
     assert (prospect.cost, prospect.checks) == (None, ())
 

@@ -146,7 +146,8 @@ VARIANTS = [
 
 def each(keep: Callable[[Variant], object] = lambda _: True, among: Iterable[Variant] = VARIANTS) -> list[Any]:
     """The variants as parameters of a test."""
-    return [pytest.param(one, id=str(one), marks=(*marks_of(one.kind), *SLOW * (not one.leads))) for one in among if keep(one)]
+    kept = ((one, (*marks_of(one.kind), *SLOW * (not one.leads))) for one in among if keep(one))
+    return [pytest.param(one, id=str(one), marks=marks) for one, marks in kept]
 
 
 def named(keep: Callable[[Method], object]) -> list[Any]:

@@ -58,10 +58,8 @@ def assert_fits(folder: Path, spilled: int, *arguments: str) -> list[dict[str, A
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("family", "width", "kernels"), [("linear", "32", "attend,scan,step"), ("sparse", "64", "attend")])
-def test_a_triton_kernel_compiles_for_a_gpu_without_one(family: str, width: str, kernels: str, tmp_path: Path) -> None:
-    assert_fits(tmp_path, 0, family, "90", "bfloat16", width, kernels, "highest")
+def test_a_triton_kernel_compiles_for_a_gpu_without_one(tmp_path: Path) -> None:
+    assert_fits(tmp_path, 0, "linear", "90", "bfloat16", "32", "attend,scan,step", "highest")
 
 
 @pytest.mark.slow

@@ -135,10 +135,6 @@ def data(line: Line2D) -> tuple[list[float], list[float]]:
     return np.asarray(x, dtype=float).tolist(), np.asarray(y, dtype=float).tolist()
 
 
-def bands(axes: Axes) -> list[object]:
-    return [path for each in axes.collections if isinstance(each, PolyCollection) for path in each.get_paths()]
-
-
 def test_chance_is_dotted_at_its_level(learning: Synthetic) -> None:
     def levels() -> list[float]:
         every = (line for axes in drawn(found(learning)).axes[::2] for line in axes.lines if line.get_linestyle() == ":")
@@ -153,7 +149,8 @@ def test_chance_is_dotted_at_its_level(learning: Synthetic) -> None:
 def test_each_trained_method_has_a_line_of_medians_from_the_first_to_the_last_update_and_a_band(learning: Synthetic) -> None:
     findings = found(learning)
     updates, seconds, *_ = drawn(findings).axes
-    assert len(curves(updates)) == len(bands(updates)) == 3
+    bands = [path for each in updates.collections if isinstance(each, PolyCollection) for path in each.get_paths()]
+    assert len(curves(updates)) == len(bands) == 3
     assert {(x[0], x[-1], len(x)) for x, _ in curves(updates).values()} == {(0.0, 2000.0, 21)}
     assert curves(updates).keys() == curves(seconds).keys()
     assert [y for _, y in curves(updates).values()] == [y for _, y in curves(seconds).values()]
