@@ -1,5 +1,6 @@
 """What tests of every room share: the fixture plugins, reachable by name, also in child processes."""
 
+import atexit
 import gc
 import json
 import os
@@ -33,6 +34,7 @@ _RUNTIME = tempfile.TemporaryDirectory(prefix="attnbench-tests-")
 os.environ["XDG_RUNTIME_DIR"] = _RUNTIME.name
 
 PLUGINS = Path(__file__).parent / "plugins"
+atexit.register(gc.unfreeze)  # what is not collected at the end is told by Triton, on a hundred lines, as leaked
 
 
 @pytest.hookimpl(wrapper=True)
