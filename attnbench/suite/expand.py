@@ -82,7 +82,9 @@ class Bundles:
             if size in earlier:
                 # fewer or more tokens make the same bundle
                 return []
-        problem = Problem(B=size, H=H, N=N, D=D, M=M or D, kv_heads=kv_heads or H, dtype=dtype, causal=causal, padding=padding)
+        shape = {"B": size, "H": H, "N": N, "D": D, "M": M or D, "kv_heads": kv_heads or H}
+        # judged with its cells, for a `when` may leave none of a shape that makes no problem
+        problem = Problem.model_construct(**shape, dtype=dtype, causal=causal, padding=padding)
         workload, more = self._workload(work)
         if isinstance(model := more.get("model"), Model):
             if (H, D, M, kv_heads) != tuple(
@@ -91,7 +93,7 @@ class Bundles:
                 # its own config says its heads: other heads of bare attentions make the same bundle
                 return []
             problem = _in_model(problem, model)
-        same = {"problem": problem, "batch": batch, "device": self._suite.device, "workload": workload, **more}
+        same: dict[str, Any] = {"problem": problem, "batch": batch, "device": self._suite.device, "workload": workload, **more}
         same |= dict(zip(CONDITIONS, conditions, strict=True))
         found: dict[str, Cell] = {}
         for method, when in self._methods:
@@ -101,9 +103,9 @@ class Bundles:
                 params = dict(zip(method.params, values, strict=True))
                 # a form that the name asks for is not put on once more
                 name = plain + PACKED * (packs or PACKED in own) + COMPILE * (compiles or COMPILE in own)
-                cell = Cell.model_validate({"method": name, "params": params, **same})
-                if when is None or when(cell.values):
-                    found.setdefault(f"{cell.method} {sorted(params.items())!r}", cell)
+                cell = {"method": name, "params": params, **same}
+                if when is None or when(Cell.model_construct(**cell).values):
+                    found.setdefault(f"{name} {sorted(params.items())!r}", Cell.model_validate(cell))
         if found and isinstance(model, Model):
             _refuse_no_hybrid("own_every", model.own_every, sizes_of(model.config).layers)
         if found and isinstance(training := more.get("training"), Training):

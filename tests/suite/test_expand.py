@@ -115,6 +115,7 @@ def test_parameters_that_are_lists_are_swept_and_a_condition_filters_its_own_ent
     few, one = {"name": "m", "params": {"c": [4, 16]}, "when": "c <= N"}, {"name": "m", "params": {"c": 2}, "when": "N > 8"}
     got = [(c.problem.N, c.params.get("c")) for c in cells(axes={"N": [8, 16]}, methods=[few, one, "m"])]
     assert got == [(8, 4), (8, None), (16, 4), (16, 16), (16, 2), (16, None)]
+    assert len(cells(axes={"N": 8, "H": [4, 8], "kv_heads": 8}, methods=[{"name": "m", "when": "kv_heads <= H"}])) == 1
 
 
 def test_a_cell_that_is_listed_twice_is_measured_once() -> None:
