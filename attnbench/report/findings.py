@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from attnbench.analyze.cells import CellSummary, summarize
 from attnbench.analyze.headline import Statement, ranked
@@ -10,10 +11,15 @@ from attnbench.analyze.main_counter import MainCounter, main_counter
 from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Quantity, quantities
 from attnbench.analyze.sections import Section, sections_of
 from attnbench.report.text.names import drawable, names_of
-from attnbench.schema.cell import Workload
+from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.figures import FIGURES
+from attnbench.schema.model import Model
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo, devices
+from attnbench.schema.training import Training
+
+Row = dict[str, Any]
+"""A value in each column of a table of cells."""
 
 
 @dataclass(frozen=True)
@@ -110,3 +116,33 @@ class Findings:
         """Name the method's paper; empty where it was never described."""
         description = self.run.methods.get(summary.cell.method)
         return description.paper if description else ""
+
+    def identity(self, summary: CellSummary) -> Row:
+        """Return what a cell is: its method, its shape and all its conditions."""
+        cell, p = summary.cell, summary.cell.problem
+        return {
+            "method": cell.method,
+            "params": " ".join(f"{name}={value}" for name, value in sorted(cell.params.items())),
+            "tier": self.tier(summary),
+            "paper": self.paper(summary),
+            "workload": cell.workload.value,
+            "N": p.N,
+            "B": None if cell.batch is Batch.LARGEST and "B" not in summary.facts else summary.B,
+            "batch": cell.batch.value,
+            "batch_bound": summary.bound or None,
+            **{name: getattr(p, name) for name in ("H", "D", "M", "kv_heads")},
+            "dtype": p.dtype.value,
+            "causal": p.causal,
+            "padding": p.padding,
+            "device": cell.device,
+            "inputs": cell.inputs.value,
+            "recording": cell.recording or None,
+            "scale": cell.scale,
+            "allocator": cell.allocator.value,
+            "matmul_precision": cell.matmul_precision.value,
+            "clock_mode": cell.clock.value,
+            "new_tokens": cell.new_tokens if cell.workload is Workload.VERIFY else None,
+            # the model around the attention and what it learns; empty of a cell without one
+            **(dict.fromkeys(Training.model_fields) | (cell.training.model_dump(mode="json") if cell.training else {})),
+            **(dict.fromkeys(Model.model_fields) | (cell.model.model_dump(mode="json") if cell.model else {})),
+        }

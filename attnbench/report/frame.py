@@ -1,19 +1,13 @@
 """A run as one frame: a row for each cell, every axis and every figure in SI units; what is missing is empty."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.roofline import placed
-from attnbench.report.findings import Findings
+from attnbench.report.findings import Findings, Row
 from attnbench.report.text.table import rows_csv
-from attnbench.schema.cell import Batch, Workload
-from attnbench.schema.model import Model
-from attnbench.schema.training import Training
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Row = dict[str, Any]
 
 COUNTERS = (
     *("input_bytes", "parameter_bytes", "output_bytes", "torch_allocated_peak", "torch_reserved_peak", "saved_for_backward"),
@@ -40,7 +34,7 @@ def replicate_frame(findings: Findings) -> "pd.DataFrame":
     for summary in findings.summaries:
         values = {quantity.column: quantity.values(summary) for quantity in replicated}
         numbers = sorted({replicate for each in values.values() for replicate in each})
-        about = _identity(findings, summary) | {"status": summary.status, "reason": summary.reason}
+        about = findings.identity(summary) | {"status": summary.status, "reason": summary.reason}
         last = {"run": findings.run.id, "cell": summary.cell.key}
         found += [
             about
@@ -79,7 +73,7 @@ def rows(findings: Findings) -> list[Row]:
             counters[f"{name}_source"] = counter.source if counter else None
             counters[f"{name}_reason"] = (counter.reason if counter else summary.memory.why_not(name)) or None
         row = {
-            **_identity(findings, summary),
+            **findings.identity(summary),
             "status": summary.status,
             "reason": summary.reason,
             "n_replicates": summary.replicates,
@@ -105,33 +99,3 @@ def rows(findings: Findings) -> list[Row]:
         }
         found.append(row)
     return found
-
-
-def _identity(findings: Findings, summary: CellSummary) -> Row:
-    cell, p = summary.cell, summary.cell.problem
-    return {
-        "method": cell.method,
-        "params": " ".join(f"{name}={value}" for name, value in sorted(cell.params.items())),
-        "tier": findings.tier(summary),
-        "paper": findings.paper(summary),
-        "workload": cell.workload.value,
-        "N": p.N,
-        "B": None if cell.batch is Batch.LARGEST and "B" not in summary.facts else summary.B,
-        "batch": cell.batch.value,
-        "batch_bound": summary.bound or None,
-        **{name: getattr(p, name) for name in ("H", "D", "M", "kv_heads")},
-        "dtype": p.dtype.value,
-        "causal": p.causal,
-        "padding": p.padding,
-        "device": cell.device,
-        "inputs": cell.inputs.value,
-        "recording": cell.recording or None,
-        "scale": cell.scale,
-        "allocator": cell.allocator.value,
-        "matmul_precision": cell.matmul_precision.value,
-        "clock_mode": cell.clock.value,
-        "new_tokens": cell.new_tokens if cell.workload is Workload.VERIFY else None,
-        # the model around the attention and what it learns; empty of a cell without one
-        **(dict.fromkeys(Training.model_fields) | (cell.training.model_dump(mode="json") if cell.training else {})),
-        **(dict.fromkeys(Model.model_fields) | (cell.model.model_dump(mode="json") if cell.model else {})),
-    }

@@ -12,7 +12,6 @@ from attnbench.report.text.statuses import SCARCE, reasons, short
 from attnbench.report.text.table import Table, rows_csv
 from attnbench.schema.cell import Batch
 from attnbench.schema.errand import FIT_SHARE
-from attnbench.schema.noun import Scalar
 from attnbench.schema.run import RunInfo
 from attnbench.schema.units import bytes_, length, seconds
 
@@ -98,20 +97,12 @@ def limits_csv(run: RunInfo, found: Sequence[Limit]) -> str:
     findings, rows = Findings.over(run, [limit.summary for limit in found]), []
     for limit in found:
         summary, bound = limit.summary, limit.bound
-        cell, batches, p = summary.cell, summary.cell.batch is Batch.LARGEST, summary.cell.problem
-        row: dict[str, Scalar | None] = {
-            "method": cell.method,
-            "params": " ".join(f"{name}={value}" for name, value in sorted(cell.params.items())),
-            "tier": findings.tier(summary),
-            "workload": cell.workload.value,
-            "causal": p.causal,
-            "dtype": p.dtype.value,
-            **{name: getattr(p, name) for name in ("H", "D", "M", "kv_heads")},
-            "padding": p.padding,
-            "device": cell.device,
-            "searched": "B" if batches else "N",
+        batches, p = summary.cell.batch is Batch.LARGEST, summary.cell.problem
+        row = {
+            **findings.identity(summary),
             "N": p.N if batches or limit.value else None,
             "B": (limit.value or None) if batches else p.B,
+            "searched": "B" if batches else "N",
             "status": summary.status,
             "reason": summary.reason,
             "finished": limit.finished,
@@ -121,7 +112,7 @@ def limits_csv(run: RunInfo, found: Sequence[Limit]) -> str:
             "call_seconds": limit.seconds,
             "memory_counter": findings.counter.name if findings.counter else None,
             "memory_bytes": _peak(findings, summary),
-            "cell": cell.key,
+            "cell": summary.cell.key,
         }
         rows.append(row)
     return rows_csv(rows)
