@@ -5,10 +5,25 @@ from torch import Tensor
 
 def served(q: Tensor, k: Tensor) -> int:
     """Count the heads of q [B, H, ...] that a head of k [B, K, ...] serves. Raises ValueError where K does not divide H."""
-    group, left = divmod(q.shape[1], k.shape[1])
-    if left:
+    if q.shape[1] % k.shape[1]:
         raise ValueError(f"{k.shape[1]} heads of k and v: must divide the {q.shape[1]} heads of q")
-    return group
+    return q.shape[1] // k.shape[1]
+
+
+def refuse_unfit(q: Tensor, k: Tensor, v: Tensor, dtypes: tuple[str, ...] = ()) -> None:
+    """Raise ValueError unless they are [B, H, N, D], [B, K, N, D], [B, K, N, M] of one device and dtype, and K divides H.
+
+    Kernels that take pointers follow the shape of some of them, and would read and write beyond the others. `dtypes` are those
+    that the kernels compute in, if they do not say so themselves.
+    """
+    (B, H, N, D), heads = q.shape, k.shape[1]
+    if not (heads and H % heads == 0 and k.shape == (B, heads, N, D) and v.shape[:3] == k.shape[:3]):
+        shapes = ", ".join(str(list(x.shape)) for x in (q, k, v))
+        raise ValueError(f"{shapes}: must be [B, H, N, D], [B, K, N, D], [B, K, N, M], where K divides H")
+    if not (q.dtype == k.dtype == v.dtype and q.device == k.device == v.device):
+        raise ValueError(f"{', '.join(f'{x.dtype} on {x.device}' for x in (q, k, v))}: must be of one dtype on one device")
+    if dtypes and str(q.dtype).removeprefix("torch.") not in dtypes:
+        raise ValueError(f"{q.dtype}: must be one of {', '.join(dtypes)}")
 
 
 def of_each_head(q: Tensor, *of_keys: Tensor) -> tuple[Tensor, ...]:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload
 
-from ...partial.heads import of_each_head
+from ...partial.heads import of_each_head, refuse_unfit
 from ...partial.on_paper import on_paper
 from ..eager.chunked import ChunkedLinear
 from ..family import LinearFamily
@@ -64,7 +64,11 @@ class CudaLinear(LinearFamily):
         return linear_cost(sizes, workload, heads * p.N * executed)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N, differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N, differentiable once.
+
+        Raises ValueError on other shapes, or where dtypes or devices differ.
+        """
+        refuse_unfit(q, k, v)
         k, v = of_each_head(q, without_hidden(k, key_mask), v)
         o: Tensor
         o, _ = causal_linear_forward(q, k, v, self.feature_map, float(self.eps))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnbench.api import UP_TO_FLOAT32, Cost, Problem, Scalar, Tier, Workload
 
-from ...partial.heads import of_each_head
+from ...partial.heads import of_each_head, refuse_unfit
 from ...partial.on_paper import on_paper
 from ...partial.tiles import padded
 from ..decoding import LinearState
@@ -70,7 +70,11 @@ class TritonLinear(LinearFamily):
         return linear_cost(sizes, workload, heads * executed)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
-        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N; key_mask bool [B, N]."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N; key_mask bool [B, N].
+
+        Raises ValueError on other shapes and dtypes, or where devices differ.
+        """
+        refuse_unfit(q, k, v, self.dtypes)
         k, v = of_each_head(q, without_hidden(k, key_mask), v)
         o: Tensor = self.attend(q, k, v, self.feature_map, float(self.eps))[0]
         return o

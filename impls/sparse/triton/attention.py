@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnbench.api import UP_TO_FLOAT32, Problem, Scalar, Tier, Workload
 
+from ...partial.heads import refuse_unfit
 from ..family import SparseAttention
 from ..patterns.factorised import Fixed, Strided
 from ..patterns.neighbours import Atrous, Local, Longformer, Window
@@ -46,12 +47,13 @@ class TritonSparse(SparseAttention):
         return executed_flops(problem, pattern, trains=workload is Workload.FORWARD_BACKWARD)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N. Raises ValueError on other shapes."""
-        p = self.problem
-        if q.shape[1] != p.H or k.shape[1] != p.kv_heads or k.shape[2] != q.shape[2] or v.shape[:3] != k.shape[:3]:
-            # a kernel would read beyond the tensors
-            shapes = ", ".join(str(list(x.shape)) for x in (q, k, v))
-            raise ValueError(f"{shapes}: must be [B, {p.H}, N, D], [B, {p.kv_heads}, N, D], [B, {p.kv_heads}, N, M]")
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], any N.
+
+        Raises ValueError on other shapes and dtypes, or where devices differ.
+        """
+        refuse_unfit(q, k, v, self.dtypes)
+        if (q.shape[1], k.shape[1]) != (of := (self.problem.H, self.problem.kv_heads)):
+            raise ValueError(f"{q.shape[1]} heads of q and {k.shape[1]} of k: must be {of[0]} and {of[1]}")
         o: Tensor = self.attend(q, k, v, self.described, self.causal)[0]
         return o
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnbench.api import UP_TO_FLOAT32, Cell, Cost, Problem, Scalar, Tier, Workload
 
+from ...partial.heads import refuse_unfit
 from ..family import VQFamily
 from ..options import NONE, SERIAL, VQOptions
 from .cost import cost_by_tiles
@@ -72,6 +73,15 @@ class TritonVQ(VQFamily):
         codes: Tensor = self.nearest(k, self.codebook.vectors.float())
         return codes
 
+    def coded(self, k: Tensor, choices: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Code the keys. Raises ValueError where these have not the codebook's heads and width, or choices not their shape."""
+        heads, _, D = self.codebook.sums.shape
+        if k.shape[1::2] != (heads, D) or (choices is not None and choices.shape != k.shape[:3]):
+            # a kernel would read beyond the tensors
+            chosen = "" if choices is None else f", choices {list(choices.shape)}"
+            raise ValueError(f"k {list(k.shape)}{chosen}: must be [B, {heads}, N, {D}], choices [B, {heads}, N]")
+        return super().coded(k, choices)
+
     def looked_up(self, codes: Tensor, codebook: Tensor) -> Tensor:
         """Look up the rows of codes."""
         if not in_reach(codebook):
@@ -80,6 +90,7 @@ class TritonVQ(VQFamily):
         return rows
 
     def _attend(self, q: Tensor, k_hat: Tensor, v: Tensor, codes: Tensor, codebook: Tensor) -> Tensor:
+        refuse_unfit(q, k_hat, v, self.dtypes)
         o: Tensor = self.attend(
             q, k_hat, v, codes, codebook, self.options.block, self.problem.causal, self.options.gradient_through_table
         )[0]

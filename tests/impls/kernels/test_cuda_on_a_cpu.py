@@ -104,13 +104,17 @@ def test_hidden_keys_add_nothing_under_any_feature_map(phi: str) -> None:
 
 
 @pytest.mark.usefixtures("on_cpu")
-def test_tensors_of_any_layout_and_alignment_are_taken() -> None:
+def test_tensors_of_any_layout_and_alignment_are_taken_but_not_of_other_shapes_and_dtypes() -> None:
     call = called(B=2, H=3, N=9, **SMALL)
     assert call.g is not None
     shifted = [torch.empty(x.numel() + 1, dtype=x.dtype)[1:].view_as(x).copy_(x.detach()) for x in call.inputs]
     strided = tuple(x.transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for x in shifted)
     spread = call.g[..., :1].expand_as(call.g)
     same(call.results(inputs=strided, g=spread), call.results("reference", g=spread), 1e-10)
+    q, k, v = call.inputs
+    for words, *others in (("K divides H", q, k[:, :, 1:], v), ("K divides H", q, k, v[:1]), ("one dtype", q, k, v.half())):
+        with pytest.raises(ValueError, match=words):
+            call.method(*others)
 
 
 def test_the_order_of_the_threads_cannot_be_seen_in_the_result(on_cpu: Any) -> None:
@@ -118,8 +122,7 @@ def test_the_order_of_the_threads_cannot_be_seen_in_the_result(on_cpu: Any) -> N
     call = called("squared_relu", N=50, **WIDE)
     upwards = call.results()
     on_cpu(downwards=True, segment=16)
-    for a, b in zip(call.results(), upwards, strict=True):
-        assert torch.equal(a, b)
+    assert all(torch.equal(a, b) for a, b in zip(call.results(), upwards, strict=True))
 
 
 @pytest.mark.usefixtures("on_cpu")
@@ -173,12 +176,8 @@ def test_every_layout_fits_a_block_and_covers_its_widths_in_slices_of_64() -> No
 
 def test_segments_are_many_where_heads_are_few_and_one_where_they_are_many() -> None:
     plan = layouts.layout(layouts.Pass.FORWARD, 64, 64, 2)
-    assert plan.segment(heads=512, N=4096) == 4096
-    assert plan.segment(heads=16, N=65536) == 1312
-    assert plan.segment(heads=1, N=300) == 256
-    assert plan.segment(heads=1, N=5) == 5
-    assert plan.stored(heads=512, N=4096) == 0
-    assert plan.stored(heads=16, N=65536) == 16 * 50 * plan.state
+    assert [plan.segment(*of) for of in ((512, 4096), (16, 65536), (1, 300), (1, 5))] == [4096, 1312, 256, 5]
+    assert [plan.stored(*of) for of in ((512, 4096), (16, 65536))] == [0, 16 * 50 * plan.state]
 
 
 def test_it_says_where_it_cannot_run() -> None:

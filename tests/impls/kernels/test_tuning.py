@@ -69,9 +69,8 @@ class TestLinear:
         assert parts.segments == 1 or parts.segments * walks <= tiles.PROGRAMS
 
     def test_heads_that_fill_the_gpu_are_not_cut(self) -> None:
-        assert tuned["linear"].cut(tiles.PROGRAMS, 10_000).segments == 1
-        assert tuned["linear"].cut(tiles.PROGRAMS // 2, 10_000).segments == 2
-        assert tuned["linear"].cut(16, 65536).segments == 16
+        many = (tiles.PROGRAMS, 10_000), (tiles.PROGRAMS // 2, 10_000), (16, 65536)
+        assert [tuned["linear"].cut(*of).segments for of in many] == [1, 2, 16]
 
     def test_the_executed_count_is_that_of_its_products(self) -> None:
         """B H fills the GPU: one walk of scores, their product with v, and the state read and added to; L = D = M = 64."""
@@ -156,9 +155,8 @@ def test_short_groups_have_short_blocks() -> None:
 def test_long_rows_are_shared_out_until_the_gpu_is_full() -> None:
     parts = neighbours.Longformer(256, 1, 1).parts(Shape(65536, 8, False))
     window, whole = walks.query_walks(parts, 65536)
-    assert tuned["sparse"].splits(window, 1, of_keys=False) == 1
-    assert tuned["sparse"].splits(whole, 8, of_keys=False) == 33
-    assert tuned["sparse"].splits(whole, tiles.PROGRAMS, of_keys=False) == 1
+    found = [tuned["sparse"].splits(*of, of_keys=False) for of in ((window, 1), (whole, 8), (whole, tiles.PROGRAMS))]
+    assert found == [1, 33, 1]
 
 
 @pytest.mark.parametrize(("kind", "most"), [("strided", 2.4), ("fixed", 2.7), ("atrous", 2.0), ("longformer", 2.0)])
