@@ -60,13 +60,19 @@ class TritonLinear(LinearFamily):
         if workload.decodes:
             return decoding_cost(sizes, workload)
         p, heads = problem, problem.B * problem.H
-        of = blocks(p.D, p.M, arithmetic(getattr(torch, p.dtype)))
+        kind = arithmetic(getattr(torch, p.dtype))
+        of = blocks(p.D, p.M, kind)
+        # in bfloat16 products with the normaliser go to tensor cores, in tiles of 16
+        beside = 32.0 if kind == "bf16" else 0.0
         parts = cut(heads * splits(p.M, of.attend), p.N)
         executed = _summed(p, of.sums, (parts.segments - 1) * parts.tokens) + _walked(p.N, of.attend, p.D, p.M)
+        executed += beside * _whole(p.N, of.attend) * splits(p.M, of.attend) * padded(p.D)
         if workload is Workload.FORWARD_BACKWARD:
             # from the end it is the first segment that is left out, and the last one may be shorter
             executed += _summed(p, of.sums, max(0, p.N - parts.tokens)) + _walked(p.N, of.values, p.D, p.M)
             executed += _walked(p.N, of.queries, p.M, p.D) + _walked(p.N, of.keys, p.M, p.D)
+            columns = splits(p.D, of.queries) * min(of.queries.columns, padded(p.D))
+            executed += beside * _whole(p.N, of.queries) * columns
         return linear_cost(sizes, workload, heads * executed)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, key_mask: Tensor | None = None) -> Tensor:

@@ -112,8 +112,8 @@ def test_tensors_of_any_layout_and_alignment_are_taken_but_not_of_other_shapes_a
     spread = call.g[..., :1].expand_as(call.g)
     same(call.results(inputs=strided, g=spread), call.results("reference", g=spread), 1e-10)
     q, k, v = call.inputs
-    for words, *others in (("K divides H", q, k[:, :, 1:], v), ("K divides H", q, k, v[:1]), ("one dtype", q, k, v.half())):
-        with pytest.raises(ValueError, match=words):
+    for others in ((q, k[:, :, 1:], v), (q, k, v[:1]), (q, k, v.half())):
+        with pytest.raises(ValueError, match="must be"):
             call.method(*others)
 
 
