@@ -3,6 +3,7 @@
 B rows, H heads, K heads of k and v, n queries, S keys, D query/key width, M value width.
 """
 
+from inspect import signature
 from typing import Any
 
 import torch
@@ -55,6 +56,9 @@ class _Implementation:
 
     def __init__(self, method: str, params: dict[str, Scalar], kind: type[Attention]) -> None:
         self.method, self.params, self.kind = method, params, kind
+        taken = {name: each.default for name, each in signature(kind).parameters.items()} | params
+        # other methods with a parameter of that name may see beyond it, such as global tokens
+        self.window = taken.get("window") if kind.windowed else None
         self._built: dict[tuple[object, ...], AtAnyLength] = {}
 
     def __call__(  # noqa: PLR0913, PLR0917 - as transformers calls it
@@ -117,8 +121,7 @@ class _Implementation:
         n, S = q.shape[2], k.shape[2]
         if n != S and not sees.causal:
             raise CannotError(f"{self.method}: {n} queries attend to {S} keys of another sequence; every method here is of one")
-        own = self.params.get("window")
-        sees_all = sees.window is None or sees.window >= S or (isinstance(own, int) and own <= sees.window)
+        sees_all = sees.window is None or min(S, self.window or S) <= sees.window
         window = None if sees_all else sees.window
         if window is not None and not self.kind.windowed:
             raise CannotError(f"{self.method}: this layer sees {window} tokens only, and the method has no form with a window")

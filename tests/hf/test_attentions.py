@@ -136,8 +136,10 @@ def test_an_encoder_takes_methods_without_a_causal_form_and_padding_behind_its_r
 
 def test_a_method_within_a_layers_window_keeps_its_own_where_that_is_shorter(hf: Any) -> None:
     near, wide = (model_of("mistral", sliding_window=w) for w in (4, 8))
-    wide.set_attn_implementation(hf.register("sparse.window", window=4))
-    torch.testing.assert_close(logits(wide, tokens_of()), logits(near, tokens_of()), rtol=0, atol=1e-5)
+    for own, window in ((near, 4), (wide, 8), (wide, 99)):
+        said, model = logits(own, tokens_of()), model_of("mistral")
+        model.set_attn_implementation(hf.register("sparse.window", window=window))
+        torch.testing.assert_close(logits(model, tokens_of()), said, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,8 @@ def test_what_a_call_asks_for_beyond_a_method_is_refused_and_never_ignored(hf: A
             model(tokens, **given)
 
     refuses("attention_dropout", model_of(attention_dropout=0.1).train())
-    refuses("no form with a window", model_of("mistral"), "linear.chunked")
+    for method in ("linear.chunked", "sparse.local_attention", "sparse.longformer"):
+        refuses("no form with a window", model_of("mistral"), method)
     refuses("softcap", model_of("gemma2", head_dim=16))
     refuses("mask of one's own", model_of(), attention_mask=torch.ones(3, 1, 21, 21))
     refuses("static cache", (model := model_of()), past_key_values=StaticCache(model.config, max_cache_len=64))

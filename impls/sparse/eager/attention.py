@@ -67,6 +67,7 @@ class EagerWindow(EagerSparse):
     paper = "arXiv:2004.05150"
     packs = True
     pattern_type = Window
+    windowed = "sparse.window"
 
 
 class EagerSinkWindow(EagerWindow):
@@ -77,6 +78,7 @@ class EagerSinkWindow(EagerWindow):
     """
 
     paper = "arXiv:2508.10925"
+    windowed = ""
 
     def __init__(self, problem: Problem, **params: Scalar) -> None:
         super().__init__(problem, **params)

@@ -104,6 +104,7 @@ class FlexWindow(FlexSparse):
 
     paper = "arXiv:2004.05150"
     pattern_type = Window
+    windowed = "sparse.window"
 
 
 class FlexLongformer(FlexSparse):

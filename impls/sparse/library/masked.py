@@ -125,6 +125,7 @@ class MaskedWindow(MaskedSparse):
 
     paper = "arXiv:2004.05150"
     pattern_type = Window
+    windowed = "sparse.window"
 
 
 class MaskedLongformer(MaskedSparse):

@@ -91,6 +91,7 @@ class TritonWindow(TritonSparse):
 
     paper = "arXiv:2004.05150"
     pattern_type = Window
+    windowed = "sparse.window"
 
 
 class TritonLongformer(TritonSparse):
