@@ -48,6 +48,9 @@ def seen(  # noqa: PLR0913 - as transformers calls it
     if keys is not None and keys.shape != (batch_size, kv_length):
         raise CannotError(f"the attention mask is {list(attention_mask.shape)}; it must be [{batch_size}, {kv_length}]")  # type: ignore[union-attr]
     causal = mask_function is causal_mask_function
+    if local_size == 0:
+        # Qwen2-MoE builds this one beside the others, for layers that it does not have
+        return Seen(causal=True, keys=keys, window=0)
     if local_size is None and (causal or mask_function is bidirectional_mask_function):
         return Seen(causal=causal, keys=keys, window=None)
     if local_size is not None:

@@ -28,6 +28,7 @@ _OWN = {
     "qwen3": SIZES | {"head_dim": 16},
     "mistral": SIZES | {"sliding_window": 8},
     "bart": _OF_BART,
+    "qwen2_moe": SIZES | {"num_experts": 4, "moe_intermediate_size": 96, "shared_expert_intermediate_size": 96},
     # all layers dense
     "deepseek_v3": SIZES | {"num_key_value_heads": 4, "first_k_dense_replace": LAYERS},
 }

@@ -44,7 +44,7 @@ def able(put: Callable[..., Any], cannot: type[Exception] = UnsupportedError) ->
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "qwen2_moe"])
 @pytest.mark.parametrize("way", [*EXACT, "swapped"])
 def test_registered_and_swapped_softmax_give_the_models_own_logits_and_tokens(kind: str, way: str, hf: Any) -> None:
     model, tokens = model_of(kind), tokens_of()
