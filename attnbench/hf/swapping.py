@@ -162,7 +162,8 @@ class Swapped(nn.Module):
         self._config = module.config
         module.config = copy.copy(module.config)
         module.config._attn_implementation_internal = NAME
-        module.add_module("swapped", self)
+        # a layer in evaluation mode learns nothing, and neither does what stands in it
+        module.add_module("swapped", self.train(module.training))
 
     def leave(self, module: Any) -> None:  # noqa: ANN401
         """Leave the layer's attention as it was."""

@@ -205,9 +205,11 @@ def test_a_method_that_does_not_decode_says_so_when_a_cache_asks_it_to(hf: Any) 
 
 @pytest.mark.parametrize("method", SAMPLE)
 def test_a_swapped_model_trains_and_every_weight_of_its_own_gets_a_gradient(method: str, hf: Any) -> None:
-    model, tokens = hf.swap(model_of(), method, layers=ENDS, **params_of(method)).train(), tokens_of(3, 40)
+    model, tokens = hf.swap(model_of(), method, layers=ENDS, **params_of(method)), tokens_of(3, 40)
     optimiser, losses = torch.optim.AdamW(model.parameters(), 1e-3), []
     before = {name: x.clone() for name, x in model.named_buffers() if ".swapped." in name}
+    assert torch.equal(model(tokens).logits, model(tokens).logits), "in evaluation nothing learns"
+    model.train()
     for _ in range(8):
         loss = model(tokens, labels=tokens).loss
         loss.backward()
