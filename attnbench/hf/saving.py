@@ -22,14 +22,14 @@ def load(folder: str | Path, **options: Any) -> PreTrainedModel:  # noqa: ANN401
     plans = getattr(config, "attnbench", None)
     if config is None or not plans or not files:
         raise CannotError(f"{folder} holds no swapped model that save_pretrained wrote as safetensors")
-    del config.attnbench
     # the weights of the methods are no part of the model before it is swapped, of which there would be a warning
     told = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, config=config, **options)
+        model = AutoModelForCausalLM.from_pretrained(folder, **options)
     finally:
         logging.set_verbosity(told)
+    # swapping states the plans anew
     for plan in plans:
         swap(model, plan.pop("method"), plan.pop("layers"), **plan.pop("params"), **plan)
     saved = {name: x for file in files for name, x in load_file(file).items() if ".swapped." in name}

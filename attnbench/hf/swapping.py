@@ -79,9 +79,11 @@ def swap(
     plan = Swap(method, params, chosen, reuse, rotary, capacity or int(positions))
     # all are built before any is put in its place: a refusal leaves the model as it was
     made = {layer: Swapped(plan, found[layer], layer, len(found)) for layer in chosen}
+    # transformers by itself reads a swapped model's config, and leaves its methods out
+    earlier = getattr(model.config, "attnbench", []) if any(map(swapped_in, found.values())) else []
     for layer, swapped in made.items():
         swapped.enter(found[layer], _owner(model, found[layer]))
-    model.config.attnbench = [*getattr(model.config, "attnbench", []), asdict(plan)]
+    model.config.attnbench = [*earlier, asdict(plan)]
     return model
 
 
