@@ -28,6 +28,8 @@ NAME = "attnbench.swapped"
 """The attention implementation of swapped layers."""
 _STD = 0.02
 _PROJECTIONS = "qkvo"
+_KEPT = 64
+"""The masks whose rows are kept for a backward."""
 
 Kwargs = dict[str, Any]
 
@@ -151,6 +153,7 @@ class Swapped(nn.Module):
         # what the model and the layer were called with, from which the method is given its part
         self._made: dict[str, Tensor] | None = None
         self._seen: Tensor | None = None
+        self._seen_by: dict[int, Tensor | None] = {}
         self._cache: StateLayer | None = None
         self._before: list[tuple[tuple[Tensor, ...], Tensor | None]] = []
 
@@ -196,6 +199,15 @@ class Swapped(nn.Module):
 
     def _listen(self, _: nn.Module, args: tuple[Any, ...], kwargs: Kwargs) -> tuple[tuple[Any, ...], Kwargs]:
         """Project the layer's tokens, as the layer does before it attends, and give the cache a layer for the state."""
+        mask = kwargs.get("attention_mask")
+        # a backward calls checkpointed layers once more, with the mask that they had; other batches may have been read since
+        address = mask.data_ptr() if isinstance(mask, Tensor) else id(mask)
+        if torch._C._current_graph_task_id() >= 0:
+            self._seen = None if mask is None else self._seen_by.get(address, self._seen)
+        elif self.training and mask is not None:
+            if len(self._seen_by) == _KEPT:
+                del self._seen_by[next(iter(self._seen_by))]
+            self._seen_by[address] = self._seen
         tokens = kwargs.get("hidden_states", args[0] if args else None)
         self._made = {name: each(tokens) for name, each in self.into.items()}
         # models call it past_key_values or layer_past

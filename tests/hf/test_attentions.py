@@ -196,11 +196,10 @@ def test_what_a_call_asks_for_beyond_a_method_is_refused_and_never_ignored(hf: A
 
 
 def test_a_method_that_does_not_decode_says_so_when_a_cache_asks_it_to(hf: Any) -> None:
-    model, tokens = model_of(), tokens_of()
+    model = model_of()
     model.set_attn_implementation(hf.register("sparse.local_attention", window=8))
-    assert written(model, tokens, use_cache=False).shape == (3, 30)
     with pytest.raises(UnsupportedError, match="does not decode"):
-        written(model, tokens)
+        written(model, tokens_of())
 
 
 @pytest.mark.parametrize("method", SAMPLE)
@@ -262,9 +261,8 @@ def test_projections_left_out_of_reuse_are_made_anew_and_learn(hf: Any) -> None:
     model(tokens, labels=tokens).loss.backward()
     attention = model.model.layers[1].self_attn
     assert set(attention.swapped.into) == {"q_proj", "k_proj"}
-    assert attention.swapped.into.q_proj.weight.grad is not None
-    assert attention.q_proj.weight.grad is None
-    assert attention.v_proj.weight.grad is not None
+    projections = attention.swapped.into.q_proj, attention.q_proj, attention.v_proj
+    assert [each.weight.grad is not None for each in projections] == [True, False, True]
 
 
 def test_without_a_rotary_embedding_a_layer_that_has_no_order_of_its_own_forgets_positions(hf: Any) -> None:
@@ -276,14 +274,16 @@ def test_without_a_rotary_embedding_a_layer_that_has_no_order_of_its_own_forgets
 
 
 @pytest.mark.parametrize("method", SAMPLE)
-def test_gradient_checkpointing_changes_no_gradient(method: str, hf: Any) -> None:
-    found = []
+def test_gradient_checkpointing_changes_no_gradient_also_of_several_batches(method: str, hf: Any) -> None:
+    (tokens, mask), found = padded(tokens_of(), 0, 5, 9), []
+    # a codebook learns from the first of them before the second is read
+    masks = [mask] if method == "vq.blockwise" else [mask, None, mask.roll(1, 0)]
     for checkpointing in (False, True):
         torch.manual_seed(2)
         model = hf.swap(model_of(), method, **params_of(method)).train()
         if checkpointing:
             model.activation_checkpointing_enable()
-        model(tokens_of(), labels=tokens_of(), use_cache=False).loss.backward()
+        sum(model(tokens, attention_mask=each, labels=tokens, use_cache=False).loss for each in masks).backward()
         found.append({name: x.grad for name, x in model.named_parameters() if x.grad is not None})
     assert found[0].keys() == found[1].keys()
     for name, gradient in found[0].items():
@@ -407,7 +407,5 @@ def test_the_penalty_of_a_padded_batch_is_the_mean_over_its_rows(hf: Any) -> Non
 
 def test_parameters_of_layers_are_told_to_methods_that_ask(hf: Any) -> None:
     model = hf.swap(model_of(), "gated.lightning")
-    asked = signature(registry.load("gated.lightning")).parameters
     told = [module.swapped.attention.params for module in (layer.self_attn for layer in model.model.layers)]
-    assert "layer" in asked
     assert [each["layer"] for each in told] == [0, 1, 2]
