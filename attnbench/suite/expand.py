@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import product
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -151,6 +152,11 @@ class Bundles:
 def _in_model(problem: Problem, model: Model) -> Problem:
     """Return the problem of a layer's attention. Raises ValueError where the model cannot have it."""
     sizes = sizes_of(model.config)
+    if model.weights and not (Path(model.weights) / "config.json").is_file():
+        # transformers would look for it in the hub, for minutes
+        raise ValueError(f"weights={model.weights!r} is no folder with a config.json, as transformers writes it beside weights")
+    if model.weights and sizes_of(model.weights) != sizes:
+        raise ValueError(f"weights={model.weights!r} are of a model of other sizes than {model.config}")
     if not problem.causal:
         raise ValueError(f"the layers of {model.config} are causal; set causal: true")
     if problem.padding:

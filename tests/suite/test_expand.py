@@ -274,11 +274,14 @@ def test_a_configuration_is_read_by_its_path_its_folder_and_its_name(tmp_path: P
     file = tmp_path / "config.json"
     file.write_text(json.dumps(numbers))
     assert sizes_of(str(file)) == sizes_of(str(tmp_path)) == Sizes(heads=3, kv_heads=3, head_dim=16, layers=2, positions=99)
+    with pytest.raises(SuiteError, match="of other sizes than llama-10m"):
+        cells(**WHOLE | {"model": {"config": "llama-10m", "weights": str(tmp_path)}})
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
+        ({"model": {"config": "llama-10m", "weights": "nowhere"}}, "weights='nowhere' is no folder with a config.json"),
         ({"model": {"config": "llama-11m"}}, "no model 'llama-11m': write one of gpt2-10m, .*llama-10m.* or the path"),
         ({"axes": {"N": 64}}, "set causal: true"),
         ({"axes": {"N": 2**17, "causal": True}}, "65536 positions, which are fewer than N=131072"),
