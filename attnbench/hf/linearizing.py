@@ -137,8 +137,10 @@ def train_on_text(model: PreTrainedModel, text: Iterator[Tensor], updates: int, 
 def perplexity(model: PreTrainedModel, tokens: Tensor, N: int, B: int = 8) -> float:
     """Return exp of the mean loss over the next tokens of a text, int64 [T], cut into sequences of N; the rest is left out.
 
-    Raises CannotError where T < N.
+    Raises CannotError where T < N or there is no next token, N < 2.
     """
+    if N < 2:
+        raise CannotError(f"N={N}: a sequence has no next token; it must be 2 or more")
     if len(tokens) < N:
         raise CannotError(f"the text has {len(tokens):,} tokens; N={N:,} needs as many")
     model.eval()

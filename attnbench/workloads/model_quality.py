@@ -96,13 +96,12 @@ def _own_model(cell: Cell, about: Model, text: "Text", seed: int) -> Any:  # noq
     from attnbench.hf import linearizing
     from attnbench.hf.text import drawn
 
-    if about.weights:
-        return read_model(cell)
     torch.manual_seed(seed)
     model, N, B = read_model(cell), cell.problem.N, cell.problem.B
-    if (vocabulary := model.config.get_text_config().vocab_size) < 256:
-        raise ValueError(f"{about.config} has {vocabulary} tokens; bytes of a text are 256")
-    if not about.learnt:
+    vocabulary, largest = model.config.get_text_config().vocab_size, int(torch.cat([text.learnt, text.held_out]).max())
+    if vocabulary <= largest:
+        raise ValueError(f"{about.config} has {vocabulary} tokens; among the {text.name} there is number {largest}")
+    if about.weights or not about.learnt:
         return model
     versions = {name: registry.installed_version(name) for name in ("torch", "transformers")}
     trainer = hashlib.sha256(Path(linearizing.__file__).read_bytes()).hexdigest()

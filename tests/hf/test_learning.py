@@ -110,8 +110,9 @@ def test_a_linearised_model_is_saved_and_read_as_any_and_a_text_that_is_too_shor
     budget = hf.Budget(N=N, B=2, match_updates=2, tune_updates=2)
     with pytest.raises(ValueError, match="T > N=64"):
         hf.linearize(model_of(), "gated.retnet", torch.arange(64), budget=budget)
-    with pytest.raises(hf.CannotError, match="63 tokens; N=64 needs as many"):
-        hf.perplexity(model_of(), torch.arange(63), N)
+    for length, says in ((N, "63 tokens; N=64 needs as many"), (1, "N=1: a sequence has no next token")):
+        with pytest.raises(hf.CannotError, match=says):
+            hf.perplexity(model_of(), torch.arange(63), length)
     model = hf.linearize(copy.deepcopy(trained()), "gated.retnet", text(), layers=[1], budget=budget)
     assert not any("lora" in name for name, _ in model.named_parameters())
     model.save_pretrained(tmp_path)

@@ -18,7 +18,7 @@ from attnbench.schema.model import Model
 from attnbench.schema.outcome import DIVERGENCE, PERPLEXITY, Measured
 from attnbench.suite.models import sizes_of
 from attnbench.worker.isolate import Isolation
-from tests.hf.conftest import SIZES, VOCABULARY
+from tests.hf.conftest import SIZES, VOCABULARY, model_of
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
 CONFIG = {"model_type": "llama", "vocab_size": VOCABULARY, **SIZES, "max_position_embeddings": 1024}
@@ -113,11 +113,7 @@ def test_every_nth_layer_may_keep_its_own_attention(config: str) -> None:
 
 
 def test_weights_are_read_from_a_folder(config: str, tmp_path: Path) -> None:
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    torch.manual_seed(5)
-    saved = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(config))
-    saved.save_pretrained(tmp_path)
+    (saved := model_of()).save_pretrained(tmp_path)
     cell = cell_of(config, "model_prefill", "softmax.transformers_sdpa")
     read_again = built(cell, config=str(tmp_path), weights=str(tmp_path)).model
     assert all(torch.equal(x, y) for x, y in zip(saved.parameters(), read_again.parameters(), strict=True))
@@ -161,6 +157,12 @@ def test_a_model_with_its_own_attention_does_not_differ_from_itself_and_exact_so
     swapped = scores(of_bytes, "softmax.naive")
     assert swapped[PERPLEXITY] == pytest.approx(own[PERPLEXITY], rel=1e-4)
     assert abs(swapped[DIVERGENCE]) < 1e-5
+
+
+def test_a_model_with_fewer_tokens_than_its_text_is_named(of_bytes: str) -> None:
+    model_of().save_pretrained(of_bytes)
+    with pytest.raises(ValueError, match=r"has 97 tokens; among the bytes of .* there is number 122"):
+        scores(of_bytes, "softmax.sdpa", weights=of_bytes)
 
 
 def test_what_is_trained_is_kept_and_every_method_begins_with_the_same_model(of_bytes: str) -> None:
