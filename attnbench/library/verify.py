@@ -11,6 +11,7 @@ from attnbench.library.runs import RunLike, read
 from attnbench.measure import environment
 from attnbench.report.text.numbers import percent
 from attnbench.schema.errand import Pass, main_pass
+from attnbench.schema.errors import UsageError
 from attnbench.schema.outcome import Measured
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
@@ -60,7 +61,10 @@ def _cells(info: RunInfo) -> Finding:
     # all shares together may be of more cells than one run may have
     bundles = Bundles(info.suite)
     numbers = Shard.read(info.shard).numbers(info.suite) if info.shard else range(len(bundles))
-    planned, recorded = {cell.key for cell in bundles.cells(numbers)}, {cell.key for cell in info.cells}
+    try:
+        planned, recorded = {cell.key for cell in bundles.cells(numbers)}, {cell.key for cell in info.cells}
+    except UsageError as error:
+        return Finding("cells", f"those that were planned cannot be told here: {error}")
     whole = f"shard {info.shard} of the suite" if info.shard else "the suite"
     if planned == recorded:
         return Finding("cells", f"all {len(planned):,} that {whole} has", True)

@@ -11,12 +11,8 @@ KINDS = ("llama", "qwen3", "gpt2", "mistral", "gpt_bigcode", "bart")
 one head of k and v, and another name for the cache; attention to an encoder that is not there."""
 VOCABULARY, PAD, LAYERS = 97, 0, 3
 SIZES: dict[str, Any] = {
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
+    **{"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": LAYERS, "num_attention_heads": 4},
+    **{"num_key_value_heads": 2, "max_position_embeddings": 128},
 }
 _NO_DROPOUT = {"attn_pdrop": 0, "embd_pdrop": 0, "resid_pdrop": 0}
 _OF_GPT2 = {"n_embd": 64, "n_layer": LAYERS, "n_head": 4, "n_positions": 128} | _NO_DROPOUT

@@ -49,13 +49,8 @@ def built(cell: Cell, **model: Any) -> Any:
 
 def test_a_run_measures_every_workload_of_a_whole_model(config: str, tmp_path: Path) -> None:
     suite = {
-        "name": "whole",
-        "axes": {"N": [64, 128], "causal": True},
-        "workloads": list(WORKLOADS),
-        "model": {"config": config},
-        "methods": list(METHODS),
-        "budget": {"seconds": 0.2},
-        "replicates": 2,
+        **{"name": "whole", "axes": {"N": [64, 128], "causal": True}, "workloads": list(WORKLOADS)},
+        **{"model": {"config": config}, "methods": list(METHODS), "budget": {"seconds": 0.2}, "replicates": 2},
         "report": {"tables": ["summary", "time", "attention_share"], "plots": ["time", "attention_share"]},
     }
     (tmp_path / "whole.yaml").write_text(json.dumps(suite))
