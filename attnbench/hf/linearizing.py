@@ -143,11 +143,12 @@ def perplexity(model: PreTrainedModel, tokens: Tensor, N: int, B: int = 8) -> fl
         raise CannotError(f"N={N}: a sequence has no next token; it must be 2 or more")
     if len(tokens) < N:
         raise CannotError(f"the text has {len(tokens):,} tokens; N={N:,} needs as many")
+    trains, total = model.training, 0.0
     model.eval()
     sequences = tokens[: len(tokens) // N * N].view(-1, N)
-    total = 0.0
     for batch in sequences.split(B):
         total += float(next_token_loss(model, batch.to(model.device))) * len(batch)
+    model.train(trains)
     return math.exp(total / len(sequences))
 
 

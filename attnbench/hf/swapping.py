@@ -189,7 +189,9 @@ class Swapped(nn.Module):
         given = dict(zip(self._names, args, strict=False)) | kwargs
         mask, positions = given.get("attention_mask"), given.get("position_ids")
         if mask is not None and (not isinstance(mask, Tensor) or mask.dim() != 2):
-            raise CannotError(f"{self.plan.method}: a mask of one's own cannot be taken; give one of [rows, tokens]")
+            raise CannotError(
+                f"{self.plan.method}: a mask of one's own, or of a static cache, cannot be taken; give one of [rows, tokens]"
+            )
         if mask is None and positions is not None and bool((positions.diff(dim=-1) != 1).any()):
             raise CannotError(f"{self.plan.method}: sequences packed into one row cannot be taken; give one row for each")
         self._seen = None if mask is None else mask.bool()

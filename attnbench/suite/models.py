@@ -49,7 +49,8 @@ def sizes_of(config: str) -> Sizes:
     heads = found["heads"]
     return Sizes(
         heads=heads,
-        kv_heads=int(data.get("num_key_value_heads") or heads),
+        # where all heads share one of k and v, GPTBigCode once wrote no number
+        kv_heads=int(data.get("num_key_value_heads") or (1 if data.get("multi_query") else heads)),
         head_dim=int(data.get("head_dim") or found["width"] // heads),
         layers=found["layers"],
         positions=found["positions"],

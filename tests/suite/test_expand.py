@@ -270,10 +270,10 @@ def test_configurations_are_an_axis_and_a_condition_may_ask_for_one() -> None:
 
 
 def test_a_configuration_is_read_by_its_path_its_folder_and_its_name(tmp_path: Path) -> None:
-    numbers = {"hidden_size": 48, "num_attention_heads": 3, "num_hidden_layers": 2, "max_position_embeddings": 99}
+    numbers = {"hidden_size": 48, "num_attention_heads": 3, "num_hidden_layers": 2, "n_positions": 99, "multi_query": True}
     file = tmp_path / "config.json"
     file.write_text(json.dumps(numbers))
-    assert sizes_of(str(file)) == sizes_of(str(tmp_path)) == Sizes(heads=3, kv_heads=3, head_dim=16, layers=2, positions=99)
+    assert sizes_of(str(file)) == sizes_of(str(tmp_path)) == Sizes(heads=3, kv_heads=1, head_dim=16, layers=2, positions=99)
     with pytest.raises(SuiteError, match="of other sizes than llama-10m"):
         cells(**WHOLE | {"model": {"config": "llama-10m", "weights": str(tmp_path)}})
 
