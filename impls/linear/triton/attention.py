@@ -87,6 +87,7 @@ class TritonLinear(LinearFamily):
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, *, state: LinearState) -> tuple[Tensor, LinearState]:
         """Attend one token in one kernel: it adds key and value to the state, in place, and reads it with the queries."""
+        q, k, v = (x.detach() for x in (q, k, v))
         return self.attend_one(q, k, v, state.sums, self.feature_map, float(self.eps)), state
 
 
