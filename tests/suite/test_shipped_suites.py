@@ -118,7 +118,7 @@ def test_the_suite_of_torch_compile_has_every_method_in_plain_torch() -> None:
     assert {cell.method for cell in cells_of("compile")} == in_plain_torch | {f"{name}+compile" for name in in_plain_torch}
 
 
-SUITES = {name: suite for name in shipped() if (suite := load(name).suite).published}
+SUITES = {name: load(name).suite for name, file in shipped().items() if b"\npublished:" in file.read_bytes()}
 # as printed; 1.0 where 1.00 is
 FIGURES = {
     "transformers_are_rnns": "4096 16384 65536 2 1",
