@@ -83,9 +83,10 @@ class Bundles:
             if size in earlier:
                 # fewer or more tokens make the same bundle
                 return []
-        shape = {"B": size, "H": H, "N": N, "D": D, "M": M or D, "kv_heads": kv_heads or H}
         # judged with its cells, for a `when` may leave none of a shape that makes no problem
-        problem = Problem.model_construct(**shape, dtype=dtype, causal=causal, padding=padding)
+        problem = Problem.model_construct(
+            B=size, H=H, N=N, D=D, M=M or D, kv_heads=kv_heads or H, dtype=dtype, causal=causal, padding=padding
+        )
         workload, more = self._workload(work)
         if isinstance(model := more.get("model"), Model):
             if (H, D, M, kv_heads) != tuple(
