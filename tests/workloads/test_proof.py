@@ -76,7 +76,9 @@ def test_a_right_method_is_proven_and_its_row_says_how_well(monkeypatch: pytest.
 def test_a_proof_without_time_looks_at_one_place_and_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = proven(monkeypatch, cell_of(workload=Workload.FORWARD_BACKWARD), share=0.0)
     assert facts["rows_compared"] == 8
-    assert facts["not_proven"] == "timed outputs on some sets of inputs; gradients of all heads; 7 of 8 heads of the output"
+    # where one call took all the time there is, no output of a timed call was kept
+    timed = ["timed outputs on some sets of inputs"] if facts["outputs_seen"] else []
+    assert str(facts["not_proven"]).split("; ") == [*timed, "gradients of all heads", "7 of 8 heads of the output"]
 
 
 class Once(load("softmax.sdpa")):  # type: ignore[misc]
