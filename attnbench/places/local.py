@@ -1,11 +1,11 @@
 """This machine, or a part of it: one process for each job, one job at a time on its device."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 from attnbench.places.lane import Lane
 from attnbench.places.place import INTERRUPTED, record_of
@@ -18,7 +18,7 @@ from attnbench.worker.isolate import Isolation
 from attnbench.worker.portion import ALL, Portion
 
 
-class Asking(Protocol):
+class Asking(AbstractContextManager["Asking"], Protocol):
     """The part of an Isolation that a place needs."""
 
     def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
@@ -27,12 +27,9 @@ class Asking(Protocol):
     def cut(self) -> None:
         """End an errand that another thread waits for."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
-
 
 @dataclass
-class Local:
+class Local(AbstractContextManager["Local"]):
     """Does the jobs of a run in processes of their own; warm servers are closed when a job of another round comes."""
 
     run_info: RunInfo
@@ -47,9 +44,6 @@ class Local:
     _in_flight: Job | None = field(default=None, init=False)
     _is_cut: bool = field(default=False, init=False, repr=False)
     lost: bool = field(default=False, init=False)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._servers.close()

@@ -2,9 +2,9 @@
 
 import platform
 from collections.abc import Callable, Generator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
-from typing import Protocol, Self
+from typing import Protocol
 
 from attnbench.schedule.steps import Schedule, Step
 from attnbench.schema.errand import Job
@@ -19,11 +19,8 @@ Made = Generator[tuple[int, Record]]
 """Records, each with the number of its side or lane."""
 
 
-class Place(Protocol):
+class Place(AbstractContextManager["Place"], Protocol):
     """Where jobs are done: on this machine, or on others."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
 
     def do(self, step: Step) -> Record:
         """Do a job, whatever becomes of it; one that is settled is not started, and took no seconds."""

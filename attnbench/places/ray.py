@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from attnbench.places.lane import Lane
 from attnbench.places.place import INTERRUPTED, record_of
@@ -73,15 +73,12 @@ class Hand:
 
 
 @dataclass
-class RayStation:
+class RayStation(AbstractContextManager["RayStation"]):
     """The device of an actor."""
 
     actor: Any
     host: str
     ray: Any
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.ray.kill(self.actor)
@@ -116,7 +113,7 @@ class RayStation:
 
 
 @dataclass
-class RayPlace:
+class RayPlace(AbstractContextManager["RayPlace"]):
     """Where an actor does the jobs of a lane."""
 
     info: RunInfo
@@ -127,9 +124,6 @@ class RayPlace:
     lost: bool = field(default=False, init=False)
     _in_flight: Job | None = field(default=None, init=False)
     _is_cut: bool = field(default=False, init=False)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None: ...
 

@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 from attnbench.measure import environment
 from attnbench.places.checkout import Checkout
@@ -17,11 +17,8 @@ from attnbench.worker.isolate import Isolation
 from attnbench.worker.portion import ALL, Portion
 
 
-class Station(Protocol):
+class Station(AbstractContextManager["Station"], Protocol):
     """A device, on this machine or on another."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
 
     def ask(self, errand: Errand, timeout: float) -> tuple[Answer, float]:
         """Return the answer to an errand that is done there, and the seconds that its process lived."""
@@ -37,7 +34,7 @@ class Station(Protocol):
 
 
 @dataclass
-class LocalStation:
+class LocalStation(AbstractContextManager["LocalStation"]):
     """A portion of this machine. The worker that answers first is warm then, and does the jobs of the first round too."""
 
     portion: Portion = ALL
@@ -46,9 +43,6 @@ class LocalStation:
     """Where methods are taken from, if not from here."""
     lane: Lane = field(default_factory=Lane)
     _warm: Isolation | None = field(default=None, init=False, repr=False)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._warm is not None:

@@ -3,9 +3,9 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Self
 
 from attnbench.schema.errand import Job, Pass, main_pass
 from attnbench.schema.outcome import SERVER, Status
@@ -42,7 +42,7 @@ class _Part:
     since: float = field(default_factory=time.monotonic)
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """Counts processes; one that has its record is done, and need not be measured.
 
     `block` names the part of the work that a job belongs to; `lanes` of them are worked on at a time. Where a cell is
@@ -77,9 +77,6 @@ class Progress:
     def left(self) -> set[Process]:
         """What has no record yet."""
         return {(key, replicate) for key, replicates in self._left.items() for replicate in replicates}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         for lane in range(len(self._parts)):

@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,7 +74,7 @@ class How:
         return cls(**given, command=typed or f"attnbench {words} (from Python)")
 
 
-class Scene:
+class Scene(AbstractContextManager["Scene"]):
     """Open it, scout, make or continue a run folder, collect.
 
     The worker that the methods are asked by measures the first round too: to start one takes two seconds.
@@ -94,12 +94,9 @@ class Scene:
             LocalStation(portion, how.fresh, source, lane) for portion, lane in zip(how.portions, lanes, strict=True)
         ]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *_: object) -> None:
         for station in self.stations:
-            station.__exit__(*error)
+            station.__exit__(None, None, None)
 
     def scout(self, suite: Suite, cells_of: CellsOf = expand, *, roof: bool = True) -> Scouted:
         """Ask the first station and the methods there; raises ScoutError, TooManyCellsError, LaneTakenError."""

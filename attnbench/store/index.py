@@ -8,10 +8,9 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -53,7 +52,7 @@ Say = Callable[[int, int], None]
 """Is called with the number of runs that were read, and the number of all that have to be."""
 
 
-class Index:
+class Index(AbstractContextManager["Index"]):
     """An open index; with `file` None it is kept in memory only. Every method raises sqlite3.DatabaseError."""
 
     def __init__(self, file: Path | None) -> None:
@@ -71,9 +70,6 @@ class Index:
         except BaseException:
             self._base.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._base.close()

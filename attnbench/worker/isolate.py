@@ -10,10 +10,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from attnbench.schema.errand import ANSWER, Answer, Errand, Job, Pass
 from attnbench.schema.errors import AttnbenchError
@@ -54,7 +54,7 @@ class Ending:
 
 
 @dataclass
-class Isolation:
+class Isolation(AbstractContextManager["Isolation"]):
     """Runs errands, each in its own process; `fresh` starts a new interpreter for each instead of forking a warm one.
 
     Modules are looked for in `folder` (or else the current folder), then in `packages`, then where they are installed.
@@ -71,9 +71,6 @@ class Isolation:
     _fell_back: bool = field(default=False, init=False, repr=False)
     _server: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _socket: socket.socket | None = field(default=None, repr=False)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
