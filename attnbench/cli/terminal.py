@@ -108,16 +108,15 @@ class Terminal(Reporter):
         """Draw the bar."""
         if not self._console.is_terminal:
             return
-        if self._bar is None:
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-            # drawn here only: a thread that redraws would run beside the measurement
-            columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}")
-            self._bar = Progress(*columns, console=self._console, transient=True, auto_refresh=False)
-            self._bar.add_task(doing, total=total, completed=done, left=left)
-            with self._as_far_as_it_is_taken():
-                self._bar.start()
         with self._as_far_as_it_is_taken():
+            if self._bar is None:
+                from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+                # drawn here only: a thread that redraws would run beside the measurement
+                columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}")
+                self._bar = Progress(*columns, console=self._console, transient=True, auto_refresh=False)
+                self._bar.add_task(doing, total=total, completed=done, left=left)
+                self._bar.start()
             self._bar.update(self._bar.task_ids[0], description=doing, completed=done, total=total, left=left, refresh=True)
 
     def block(self, text: str) -> None:

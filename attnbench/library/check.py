@@ -14,7 +14,7 @@ from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Measured
 from attnbench.schema.record import Record
-from attnbench.session.asked import address, is_method, no_parameter, takes, validated
+from attnbench.session.asked import address, is_method, unknown_parameters, validated
 from attnbench.session.scene import How, Measuring, Scene
 
 _PADDING = 0.25
@@ -93,8 +93,8 @@ def check(
         description = scouted.descriptions[name]
         if description.missing:
             raise UsageError(registry.pip_line(name, description.missing))
-        if strange := [each for each in params if not takes(description.parameters, each)]:
-            raise ArgumentError("param", strange[0], no_parameter(strange[0], description.parameters))
+        for each, why in unknown_parameters(params, description.parameters).items():
+            raise ArgumentError("param", each, why)
         # decoding is causal and without padding
         kinds = tuple(c for c in scouted.cells if not c.workload.decodes or (c.problem.causal and not c.problem.padding))
         scouted = replace(scouted, cells=kinds)

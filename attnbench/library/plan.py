@@ -208,7 +208,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
     check_methods(loaded, scouted)
     share = len(_asked_about(scouted.suite)) / len(Bundles(scouted.suite))
     if sheet is not None:
-        return Plan(scouted, scouted.surroundings, share, sheet.name)
+        return Plan(scouted, sheet, share, str(sheet.facts["gpu"]))
     return Plan(scouted, known_roofs(digest), share)
 
 

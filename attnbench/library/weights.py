@@ -10,7 +10,7 @@ from attnbench.schema.cell import label
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.noun import Scalar, in_words
 from attnbench.schema.problem import DType, Problem
-from attnbench.session.asked import no_parameter, takes
+from attnbench.session.asked import unknown_parameters
 from attnbench.store.files import write_named
 
 if TYPE_CHECKING:
@@ -65,9 +65,8 @@ def show(
     from attnbench.workloads.describe import parameters
     from attnbench.workloads.weights import draw_weights
 
-    known = parameters(loaded)
-    if strange := [each for each in params if not takes(known, each)]:
-        raise ArgumentError("param", strange[0], no_parameter(strange[0], known))
+    for each, why in unknown_parameters(params, parameters(loaded)).items():
+        raise ArgumentError("param", each, why)
     if not loaded.weighs:
         raise UsageError(f"{called} cannot be shown: its output sums no values by one weight for each query and key")
     refused: dict[str, str] = {}

@@ -1,8 +1,6 @@
-"""Record: one line of records.jsonl, and how lines of older versions are read."""
+"""Record: one line of records.jsonl."""
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 from pydantic import Field
 
@@ -13,8 +11,6 @@ from attnbench.schema.outcome import Failed, Measured, Outcome, Status
 
 VERSION = 1
 _OURS = f'{{"schema_version":{VERSION},'
-# for each older version, the function that turns a line of it into one of the next version
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 
 class Record(Noun):
@@ -73,8 +69,6 @@ def parse(line: str) -> Record:
         raise ValueError("not a record: no schema_version")
     if version > VERSION:
         raise ValueError(f"written by a newer attnbench (schema {version}, this one reads up to {VERSION})")
-    for step in range(version, VERSION):
-        if step not in UPGRADES:
-            raise ValueError(f"schema {version} was never written by any attnbench")
-        data = UPGRADES[step](data)
-    return Record.model_validate_json(json.dumps(data))
+    if version < VERSION:
+        raise ValueError(f"schema {version} was never written by any attnbench")
+    return Record.model_validate_json(line)

@@ -42,10 +42,8 @@ def _integer(text: str) -> int:
     if not match:
         raise ValueError(f"{text!r} is not a number; write 512, 2^9, or a range 2^9..2^16")
     base, last = match.groups()
-    if base is not None and int(last) > 24:
-        raise ValueError(f"{text!r} is too large; numbers go up to 2^24")
-    value = int(base) ** int(last) if base else int(last)
-    if value > _LARGEST:
+    # a huge power is refused before it is computed
+    if (base and int(last) > 24) or (value := int(base) ** int(last) if base else int(last)) > _LARGEST:
         raise ValueError(f"{text!r} is too large; numbers go up to 2^24")
     return value
 

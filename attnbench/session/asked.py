@@ -25,6 +25,8 @@ from attnbench.suite.load import Loaded, load, words
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([KMGT]?)(i?)B\s*", re.IGNORECASE)
 _SHARE = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(%?)\s*")
 _PREFIXES = " KMGT"
+_NO_LETTERS = re.compile("[\ud800-\udfff]")
+"""Bytes of a command line that are no text, and cannot be sent to a worker."""
 _Word = TypeVar("_Word", bound=StrEnum)
 SuiteLike = str | Path | Mapping[str, Any] | Suite
 """The name of a suite that ships, a file, a dict as a file holds it, or a suite that was loaded."""
@@ -117,7 +119,7 @@ def select(
     on = {kind: written(override, {}) for kind, override in suite.on.items()}
     suite = validated(written(suite, axes) | fields | {"on": on}, fields | axes)
     wrong = [
-        loaded.error((*place, "name"), registry.no_method(method.name))
+        loaded.source.line((*place, "name"), registry.no_method(method.name))
         for place, method in _methods(suite)
         if ":" not in method.name and not registry.is_known(method.name)
     ]
@@ -128,14 +130,7 @@ def select(
 
 def split_names(text: str) -> list[str]:
     """Split at commas outside brackets: `softmax.sdpa,lsh.reformer(bucket_size=64, rounds=4)` names two."""
-    names, depth = [""], 0
-    for letter in text:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth <= 0:
-            names.append("")
-        else:
-            names[-1] += letter
-    return [name.strip() for name in names if name.strip()]
+    return [name.strip() for name in re.findall(r"(?:[^,(]|\([^)]*\)?)+", text) if name.strip()]
 
 
 def parameters(given: Sequence[str], argument: str = "param") -> dict[str, Scalar]:
@@ -143,8 +138,7 @@ def parameters(given: Sequence[str], argument: str = "param") -> dict[str, Scala
     found: dict[str, Scalar] = {}
     for text in given:
         name, equals, value = (part.strip() for part in text.partition("="))
-        # a command line may hold bytes that are no letters
-        if not equals or not name.isidentifier() or any("\ud800" <= letter <= "\udfff" for letter in value):
+        if not equals or not name.isidentifier() or _NO_LETTERS.search(value):
             raise ArgumentError(argument, text, "write it as name=value, as stride=8")
         try:
             read = json.loads(value.lower() if value in {"True", "False"} else value)
@@ -202,9 +196,7 @@ def is_address(word: str) -> bool:
     """Say whether it has the form module:Class or path/to/file.py:Class, whatever form of the method it asks for."""
     module, colon, name = plain_name(word).rpartition(":")
     is_module = all(part.isidentifier() for part in module.split(".")) or module.endswith(".py")
-    # a command line may hold bytes that are no letters, which cannot be sent to a worker
-    is_text = not any("\ud800" <= letter <= "\udfff" for letter in word)
-    return bool(colon) and name.isidentifier() and is_module and is_text
+    return bool(colon) and name.isidentifier() and is_module and not _NO_LETTERS.search(word)
 
 
 def check_methods(loaded: Loaded | None, scouted: Scouted, *others: Scouted) -> None:
@@ -221,30 +213,25 @@ def check_methods(loaded: Loaded | None, scouted: Scouted, *others: Scouted) -> 
         wrong = []
         for place, method in _methods(loaded.suite):
             if method.name in failures and failures[method.name].facts.get("unknown"):
-                wrong.append(loaded.error((*place, "name"), failures[method.name].reason))
+                wrong.append(loaded.source.line((*place, "name"), failures[method.name].reason))
             if description := scouted.descriptions.get(method.name):
-                known = description.parameters
-                unknown = [name for name in method.params if not takes(known, name)]
-                wrong += [loaded.error((*place, "params", name), no_parameter(name, known)) for name in unknown]
+                found = unknown_parameters(method.params, description.parameters)
+                wrong += [loaded.source.line((*place, "params", name), why) for name, why in found.items()]
         if wrong:
             raise UsageError("\n".join(wrong))
     # those of the file are the method's by now
     for method in scouted.suite.methods:
         if description := scouted.descriptions.get(method.name):
-            known = description.parameters
-            for name in method.params:
-                if not takes(known, name):
-                    raise ArgumentError("methods", f"{method.name}({name}={method.params[name][0]})", no_parameter(name, known))
+            for name, why in unknown_parameters(method.params, description.parameters).items():
+                raise ArgumentError("methods", f"{method.name}({name}={method.params[name][0]})", why)
 
 
-def takes(known: tuple[str, ...], name: str) -> bool:
-    """Say whether a method has such a parameter, or takes any by `**params` and judges them itself."""
-    return name in known or any(each.startswith("**") for each in known)
-
-
-def no_parameter(name: str, known: tuple[str, ...]) -> str:
-    """That a method has no such parameter, which was probably meant, and which it has."""
-    return f"the method has no such parameter; {did_you_mean(name, known, 3)}it has: {', '.join(known) or 'none'}"
+def unknown_parameters(given: Iterable[str], known: tuple[str, ...]) -> dict[str, str]:
+    """Say of each parameter that a method does not have which was probably meant; one with `**params` judges them itself."""
+    if any(each.startswith("**") for each in known):
+        return {}
+    none, has = "the method has no such parameter; ", f"it has: {', '.join(known) or 'none'}"
+    return {name: f"{none}{did_you_mean(name, known, 3)}{has}" for name in given if name not in known}
 
 
 def narrowed(suite: Suite, wanted: Sequence[str], argument: str) -> Suite:

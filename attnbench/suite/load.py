@@ -44,10 +44,6 @@ class Loaded:
     suite: Suite
     source: _Source
 
-    def error(self, path: yaml_tree.Path, message: str) -> str:
-        """Return the line of an error at a path, in the form of all others."""
-        return self.source.line(path, message)
-
 
 def load(suite: "str | Path | Mapping[str, Any] | Suite") -> Loaded:
     """Load a suite by path, by the name of one that ships, or from a dict as its file would be. Raises SuiteError."""
@@ -107,7 +103,7 @@ def _unknown_methods(loaded: Loaded) -> Iterator[str]:
     for path, name in named.items():
         if name not in suite.names:
             hint, known = did_you_mean(name, suite.names), ", ".join(sorted(suite.names))
-            yield loaded.error(path, f"{name!r} is not a method of this suite; {hint}it has {known}")
+            yield loaded.source.line(path, f"{name!r} is not a method of this suite; {hint}it has {known}")
 
 
 def shipped() -> dict[str, Path]:

@@ -6,7 +6,7 @@ other types, duplicate keys, deep nesting, large files.
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -36,8 +36,8 @@ class TreeError(ValueError):
 class Tree:
     """Plain data, and the position of each part of it."""
 
-    data: Any = None
-    positions: dict[Path, Position] = field(default_factory=dict)
+    data: Any
+    positions: dict[Path, Position]
 
     def position(self, path: Path) -> Position:
         """Return the position of a path, or of the nearest part above it that is in the file."""
@@ -63,14 +63,13 @@ def parse(text: str) -> Tree:
     # an escape such as "\UFFFFFFFF" leaves the parser as a plain OverflowError
     except (YAMLError, ValueError, OverflowError) as error:
         raise TreeError(f"not YAML: {str(error).partition(chr(10))[0]}") from None
-    tree = Tree()
-    tree.data = _plain(root, (), tree, set()) if root is not None else None
-    return tree
+    positions: dict[Path, Position] = {}
+    return Tree(None if root is None else _plain(root, (), positions, set()), positions)
 
 
-def _plain(node: Node, path: Path, tree: Tree, seen: set[int]) -> Any:  # noqa: ANN401 - plain data of any shape
+def _plain(node: Node, path: Path, positions: dict[Path, Position], seen: set[int]) -> Any:  # noqa: ANN401 - plain data of any shape
     here = (node.start_mark.line + 1, node.start_mark.column + 1)
-    tree.positions.setdefault(path, here)
+    positions.setdefault(path, here)
     if id(node) in seen:
         raise TreeError("aliases (*name) are not used in suites; write the value out", here)
     seen.add(id(node))
@@ -80,7 +79,7 @@ def _plain(node: Node, path: Path, tree: Tree, seen: set[int]) -> Any:  # noqa: 
     if not tag.startswith(_TAG) or tag.removeprefix(_TAG) not in _KNOWN:
         raise TreeError(f"the tag {tag} is not used in suites", here)
     if isinstance(node, SequenceNode):
-        return [_plain(item, (*path, i), tree, seen) for i, item in enumerate(node.value)]
+        return [_plain(item, (*path, i), positions, seen) for i, item in enumerate(node.value)]
     if isinstance(node, ScalarNode):
         return _scalar(tag.removeprefix(_TAG), node.value, here)
     assert isinstance(node, MappingNode)
@@ -93,8 +92,8 @@ def _plain(node: Node, path: Path, tree: Tree, seen: set[int]) -> Any:  # noqa: 
         name = str(key.value)
         if name in data:
             raise TreeError(f"the key {name!r} is written twice", here)
-        tree.positions[(*path, name)] = here
-        data[name] = _plain(value, (*path, name), tree, seen)
+        positions[(*path, name)] = here
+        data[name] = _plain(value, (*path, name), positions, seen)
     return data
 
 
