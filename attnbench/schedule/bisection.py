@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 from attnbench.analyze.cells import NOT_RUN, CellSummary, summarize
@@ -43,7 +42,8 @@ def next_length(found: Crossover, tried: Sequence[int], resolution: float) -> in
     """
     for crossing in found.crossings:
         inside = [length for length in sorted(tried) if crossing.bracket[0] <= length <= crossing.bracket[1]]
-        gaps = sorted(pairwise(inside), key=partial(_distance, crossing.length))
+        # by how far the crossing lies outside of each, as a ratio; 1 inside
+        gaps = sorted(pairwise(inside), key=lambda gap: max(1.0, gap[0] / crossing.length, crossing.length / gap[1]))
         # with an interval, the crossing lies in the nearest gap; with only a bracket, it may lie in any gap of it
         for low, high in gaps if crossing.interval is None else gaps[:1]:
             # rounded to a multiple of a large power of two, as blocked kernels want it
@@ -54,11 +54,6 @@ def next_length(found: Crossover, tried: Sequence[int], resolution: float) -> in
             if high / low > 1 + resolution and low < middle < high and not settled:
                 return middle
     return None
-
-
-def _distance(length: float, gap: tuple[int, int]) -> float:
-    """Return how far a length lies outside of a gap, as a ratio; 1 inside."""
-    return max(1.0, gap[0] / length, length / gap[1])
 
 
 def place(section: Section) -> Place:

@@ -44,29 +44,26 @@ def searches(jobs: CellJobs, most: int, on_end: Callable[[Cell], object] = id) -
     The method is checked first. At the end the memory of the largest that fits is measured. `on_end` is told the cell that a
     search began at when it is over.
     """
+    server = Server((0,))
     for cell in jobs.run_info.cells:
-        yield from _search(jobs, cell, most)
+        reason = jobs.refusals.get(cell.key)
+        if reason is None:
+            reason = yield from jobs.checks(cell, server)
+        if reason is None and cell.batch is Batch.LARGEST:
+            yield from jobs.fit(cell, server)
+            reason = jobs.ledger.misfit(cell)
+        if reason is not None:
+            # noted, so that longer cells are not started
+            yield from jobs.step(Step(jobs.job(cell, Pass.TIME, 0), server, reason))
+        elif cell.batch is Batch.LARGEST:
+            if jobs.ledger.batch(cell) is not None:
+                yield from jobs.step(Step(jobs.job(cell, Pass.MEMORY, 0), server))
+        else:
+            fits: dict[int, bool] = {}
+            while (N := next_length(fits, cell.problem.N, most)) is not None:
+                # the batch is stated, because a trial without one counts as one of B = 1
+                trial = jobs.job(cell.reshaped(N=N), Pass.FIT, 0).model_copy(update={"B": cell.problem.B})
+                fits[N] = (yield from jobs.step(Step(trial, server))).ok
+            if N := largest(fits):
+                yield from jobs.step(Step(jobs.job(cell.reshaped(N=N), Pass.MEMORY, 0), server))
         on_end(cell)
-
-
-def _search(jobs: CellJobs, cell: Cell, most: int) -> Schedule:
-    server, reason = Server((0,)), jobs.refusals.get(cell.key)
-    if reason is None:
-        reason = yield from jobs.checks(cell, server)
-    if reason is None and cell.batch is Batch.LARGEST:
-        yield from jobs.fit(cell, server)
-        reason = jobs.ledger.misfit(cell)
-    if reason is not None:
-        # noted, so that longer cells are not started
-        yield from jobs.step(Step(jobs.job(cell, Pass.TIME, 0), server, reason))
-    elif cell.batch is Batch.LARGEST:
-        if jobs.ledger.batch(cell) is not None:
-            yield from jobs.step(Step(jobs.job(cell, Pass.MEMORY, 0), server))
-    else:
-        fits: dict[int, bool] = {}
-        while (N := next_length(fits, cell.problem.N, most)) is not None:
-            # the batch is stated, because a trial without one counts as one of B = 1
-            trial = jobs.job(cell.reshaped(N=N), Pass.FIT, 0).model_copy(update={"B": cell.problem.B})
-            fits[N] = (yield from jobs.step(Step(trial, server))).ok
-        if N := largest(fits):
-            yield from jobs.step(Step(jobs.job(cell.reshaped(N=N), Pass.MEMORY, 0), server))

@@ -14,7 +14,7 @@ import shutil
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
@@ -65,12 +65,10 @@ class RunFolder:
     def create(cls, results: Path, info: RunInfo) -> "RunFolder":
         """Make `results/<suite>/<run id>/` with its run.json. Raises StoreError."""
         folder = cls.at(results, info)
-        try:
+        with _told(f"cannot create {folder.path}"):
             folder.path.mkdir(parents=True)
             write_durably(folder.path / RUN, info.model_dump_json(indent=1).encode())
             sync(folder.path.parent)
-        except (OSError, ValueError) as error:
-            raise StoreError(f"cannot create {folder.path}: {_words(error)}") from error
         return folder
 
     def parts(self) -> list["RunFolder"]:
@@ -89,15 +87,13 @@ class RunFolder:
         """Take in a run as a part: its run.json, and a copy of its records. Raises StoreError."""
         part = RunFolder(self.path, number)
         part.rewrite(other.own())
-        try:
+        with _told(f"cannot copy {other.path} into {self.path}"):
             if (source := other._stored()) is not None:
                 target = dict(zip(other._records(), part._records(), strict=True))[source]
                 with open_to_read(source) as stored, os.fdopen(open_to_write(target, os.O_WRONLY | os.O_CREAT), "wb") as copy:
                     shutil.copyfileobj(stored, copy)
                 sync(target)
             sync(self.path)
-        except OSError as error:
-            raise StoreError(f"cannot copy {other.path} into {self.path}: {_words(error)}") from error
 
     def _named(self, stem: str, ending: str) -> str:
         return f"{stem}.{ending}" if self.part is None else f"{stem}.{self.part}.{ending}"
@@ -145,10 +141,8 @@ class RunFolder:
     def keep(self, name: str, stored: Noun | str | bytes) -> None:
         """Write or replace a file as a whole. Raises StoreError, and then an old file stays."""
         content = stored.model_dump_json(indent=1) if isinstance(stored, Noun) else stored
-        try:
+        with _told(f"cannot write {self.path / name}"):
             write_durably(self.path / name, content.encode() if isinstance(content, str) else content)
-        except (OSError, ValueError) as error:
-            raise StoreError(f"cannot write {self.path / name}: {_words(error)}") from error
 
     def records(self) -> list[Record]:
         """Return all records that can be read, in the order they were written; the disk is not changed. Raises StoreError."""
@@ -159,26 +153,20 @@ class RunFolder:
 
         `refused` is told why a line is no record.
         """
-        for part in self.parts():
+        for part in (*self.parts(), self):
             yield from part.own_records(refused)
-        yield from self.own_records(refused)
 
     def own_records(self, refused: Callable[[str], object] = str) -> Iterator[Record]:
         """Give those that are not of its parts. Raises StoreError."""
         file = self._stored()
         if file is None:
             return
-        try:
-            for line in _lines(file):
-                if not line.strip():
-                    continue
-                record = _try_parse(line)
+        with _told(f"cannot read {file}"):
+            for record in (_try_parse(line) for line in _lines(file) if line.strip()):
                 if isinstance(record, Record):
                     yield record
                 else:
                     refused(record)
-        except (OSError, EOFError, zlib.error) as error:
-            raise StoreError(f"cannot read {file}: {_words(error)}") from error
 
     def size(self) -> int:
         """Return the bytes of all records; only a run that is whole is compressed, and so has more than any other."""
@@ -199,18 +187,16 @@ class RunFolder:
         Bad lines and a torn end go to records.aside with the reason, the rest stays. Compressed records are expanded.
         """
         file = self._records()[0]
-        try:
+        with _told(f"cannot read {file}"):
             kept = self._stored()
             lines = [line.removesuffix(b"\n") for line in _lines(kept) if line.strip()] if kept else []
             if kept and kept != file:
                 write_durably(file, b"".join(line + b"\n" for line in lines))
                 kept.unlink()
-        except (OSError, EOFError, zlib.error) as error:
-            raise StoreError(f"cannot read {file}: {_words(error)}") from error
         parsed = [(line, _try_parse(line)) for line in lines]
         bad = [(line, reason) for line, reason in parsed if isinstance(reason, str)]
         self.set_aside = [f"{reason}: {line[:80].decode(errors='replace')!r}" for line, reason in bad]
-        try:
+        with _told(f"cannot repair {self.path}"):
             if bad:
                 aside = b"".join(b"# %s\n%s\n" % (reason.encode(errors="replace"), line) for line, reason in bad)
                 _append_durably(self.path / self._named("records", "aside"), aside)
@@ -223,8 +209,6 @@ class RunFolder:
                     if stored.read(1) != b"\n":
                         stored.write(b"\n")
             self._left = _state(file.lstat()) if file.exists() else None
-        except OSError as error:
-            raise StoreError(f"cannot repair {self.path}: {_words(error)}") from error
         return [record for _, record in parsed if isinstance(record, Record)]
 
     def append(self, record: Record) -> None:
@@ -241,6 +225,15 @@ class RunFolder:
         except (OSError, ValueError) as error:
             self._left = left
             raise StoreError(f"cannot write {file}: {_words(error)}; what was recorded so far is kept") from error
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Raise StoreError, which begins with `what`, where a file cannot be read or written."""
+    try:
+        yield
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise StoreError(f"{what}: {_words(error)}") from error
 
 
 def _lines(file: Path) -> Iterator[bytes]:

@@ -268,7 +268,10 @@ def _insist_on_room(folder: Path) -> None:
 
 def post_mortem(ending: Ending, timeout: float) -> Failed:
     """Return the status and the reason of a child that left no answer."""
-    detail = last_words(ending.output)
+    # the last lines of its output, or the first lines of faulthandler's traceback, which are the innermost
+    _, fatal, frames = ending.output.rpartition("Fatal Python error")
+    lines = (fatal + frames).splitlines()[:_LAST_LINES] if fatal else ending.output.splitlines()[-_LAST_LINES:]
+    detail = portable("\n".join(lines))
     if ending.timed_out:
         return Failed(status=Status.TIMEOUT, reason=f"no answer within {timeout:g} s", detail=detail)
     if ending.exit == -signal.SIGKILL and ending.oom_kills > 0:
@@ -278,13 +281,6 @@ def post_mortem(ending: Ending, timeout: float) -> Failed:
     if ending.exit < 0:
         return Failed(status=Status.CRASHED, reason=_signal_name(-ending.exit), detail=detail)
     return Failed(status=Status.ERROR, reason=f"the process ended with exit code {ending.exit} and no answer", detail=detail)
-
-
-def last_words(output: str) -> str:
-    """Return the last lines of a child's output, or the first lines of faulthandler's traceback, which are the innermost."""
-    _, fatal, frames = output.rpartition("Fatal Python error")
-    lines = output.splitlines()[-_LAST_LINES:] if not fatal else (fatal + frames).splitlines()[:_LAST_LINES]
-    return portable("\n".join(lines))
 
 
 def _signal_name(number: int) -> str:
