@@ -8,9 +8,8 @@ import os
 import re
 import secrets
 import shutil
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,50 +26,7 @@ class HistoryError(UsageError):
     """An address that cannot be a history, or a run that cannot be added to one; the message says why."""
 
 
-class History(ABC):
-    """Runs by their place, the folder within the history: `quick/20260102-030405-abcdef`."""
-
-    address: str
-    """A name that is the same for the same history, however the user wrote it."""
-
-    @abstractmethod
-    def places(self) -> dict[str, str]:
-        """Return the places of all runs, each with a stamp that changes when its files change.
-
-        Runs that never change once they are there have an empty stamp. Raises HistoryError, StoreError.
-        """
-
-    @abstractmethod
-    def folder(self, place: str) -> AbstractContextManager[RunFolder]:
-        """Open one run for reading. Raises StoreError."""
-
-    @abstractmethod
-    def holds(self, place: str) -> bool:
-        """Say whether the place is taken. Raises StoreError."""
-
-    @abstractmethod
-    def take(self, run: Path, place: str) -> None:
-        """Copy a run folder to a free place, all or nothing. Raises StoreError."""
-
-    def put(self, run: Path, place: str) -> None:
-        """Add a run at a free place, unless it is still being written or holds links. Raises HistoryError, StoreError."""
-        for lock in run.glob("run*.lock"):
-            # no lock file, or a file system without locks: nobody can be asked
-            with suppress(OSError):
-                try:
-                    with open_to_read(lock) as file:
-                        # a run that is still going on holds it
-                        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise HistoryError(f"{run} is still being written; add it when `attnbench run` has ended") from None
-        for inner in files_of(run):
-            # a link in the run of a stranger could add any file of this machine
-            if (run / inner).is_symlink():
-                raise HistoryError(f"{run / inner} is a link; replace it by what it leads to, or remove it")
-        self.take(run, place)
-
-
-def open_history(address: str | Path) -> History:
+def open_history(address: str | Path) -> "History":
     """Open the history at a path or a URL.
 
     Raises HistoryError where the protocol of a URL is unknown or needs another package, and StoreError where it fails.
@@ -112,7 +68,24 @@ def files_of(run: Path) -> Iterator[Path]:
             yield inner
 
 
-class LocalHistory(History):
+def _refuse_what_cannot_be_added(run: Path) -> None:
+    """Raise HistoryError for a run that is still being written, or holds links."""
+    for lock in run.glob("run*.lock"):
+        # no lock file, or a file system without locks: nobody can be asked
+        with suppress(OSError):
+            try:
+                with open_to_read(lock) as file:
+                    # a run that is still going on holds it
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise HistoryError(f"{run} is still being written; add it when `attnbench run` has ended") from None
+    for inner in files_of(run):
+        # a link in the run of a stranger could add any file of this machine
+        if (run / inner).is_symlink():
+            raise HistoryError(f"{run / inner} is a link; replace it by what it leads to, or remove it")
+
+
+class LocalHistory:
     """A history in a folder of this machine. Runs are added by a rename, so that each is there as a whole or not at all."""
 
     def __init__(self, root: Path) -> None:
@@ -120,7 +93,7 @@ class LocalHistory(History):
         self.address = str(root.resolve())
 
     def places(self) -> dict[str, str]:
-        """Return all runs by name; a run that has been resumed since has another stamp."""
+        """Return the places of all runs, each with a stamp that changes as it is resumed. Raises HistoryError, StoreError."""
         if not self.root.is_dir():
             raise HistoryError(f"{self.root} is not a folder; a history is a folder of runs, as results/ is")
         try:
@@ -132,15 +105,16 @@ class LocalHistory(History):
 
     @contextmanager
     def folder(self, place: str) -> Iterator[RunFolder]:
-        """Open the run folder itself."""
+        """Open the run folder itself for reading."""
         yield RunFolder(self.root / place)
 
     def holds(self, place: str) -> bool:
         """Say whether anything is there."""
         return (self.root / place).exists()
 
-    def take(self, run: Path, place: str) -> None:
-        """Copy the run to a folder beside its place, which is then renamed."""
+    def put(self, run: Path, place: str) -> None:
+        """Copy a run to a folder beside a free place, which is then renamed. Raises HistoryError, StoreError."""
+        _refuse_what_cannot_be_added(run)
         target = self.root / place
         partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
         try:
@@ -178,7 +152,7 @@ def _stamp(run: os.DirEntry[str]) -> str:
     return "/".join(f"{name}-{state.st_size}-{state.st_mtime_ns}" for name, state in found)
 
 
-class RemoteHistory(History):
+class RemoteHistory:
     """Folders cannot be renamed as a whole there: run.json is written last, and a folder without it is not a run yet.
 
     A run never changes once it is there, so no run is read twice.
@@ -190,7 +164,7 @@ class RemoteHistory(History):
         self.address = url.rstrip("/")
 
     def places(self) -> dict[str, str]:
-        """Return all runs by name."""
+        """Return the places of all runs, with empty stamps. Raises HistoryError, StoreError."""
         with self._told("cannot be read"):
             # runs that others have added since must be seen
             self._files.invalidate_cache()
@@ -202,7 +176,7 @@ class RemoteHistory(History):
 
     @contextmanager
     def folder(self, place: str) -> Iterator[RunFolder]:
-        """Open a copy of run.json and of the records, which is removed afterwards."""
+        """Open a copy of run.json and of the records, which is removed afterwards. Raises StoreError."""
         with scratch() as copy:
             with self._told(f"has no {place} that could be read"):
                 (copy / RUN).write_bytes(self._files.cat_file(f"{self._root}/{place}/{RUN}"))
@@ -213,12 +187,13 @@ class RemoteHistory(History):
             yield RunFolder(copy)
 
     def holds(self, place: str) -> bool:
-        """Say whether a whole run is there; an upload that was cut off does not count."""
+        """Say whether a whole run is there; an upload that was cut off does not count. Raises StoreError."""
         with self._told("cannot be read"):
             return bool(self._files.exists(f"{self._root}/{place}/{RUN}"))
 
-    def take(self, run: Path, place: str) -> None:
-        """Upload the records first, and run.json when everything else is there."""
+    def put(self, run: Path, place: str) -> None:
+        """Upload the records of a run first, and run.json when everything else is there. Raises HistoryError, StoreError."""
+        _refuse_what_cannot_be_added(run)
         with self._told(f"cannot take {run}"):
             for file in sorted(files_of(run), key=lambda file: file == Path(RUN)):
                 path = f"{self._root}/{place}/{file.as_posix()}"
@@ -245,3 +220,8 @@ class RemoteHistory(History):
         except Exception as error:
             words = str(error).partition("\n")[0]
             raise StoreError(f"{self._said} {what}: {type(error).__name__}{f': {words}' if words else ''}") from error
+
+
+History = LocalHistory | RemoteHistory
+"""Runs by their place, the folder within the history: `quick/20260102-030405-abcdef`. Its `address` is the same however the
+user wrote it; runs that never change once they are there have an empty stamp."""
