@@ -19,7 +19,7 @@ def gather() -> Facts:
     """Return the facts that stay the same from run to run on one machine with one set of packages."""
     return {
         "processor": processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
         "system": f"{platform.system()} {platform.release()}",
         "libc": "-".join(platform.libc_ver()),

@@ -66,9 +66,8 @@ def shared_out(
 ) -> Rounds:
     """Share out the rounds of a run; a bundle that was begun stays with the lane of its device, or of one like it.
 
-    What failed with a status that is `retried` is tried again.
-
-    One that was begun on a device unlike any here, and not finished, is begun anew: what is compared is measured on one.
+    One that was begun on a device unlike any here, and not finished, is begun anew: what is compared is measured on one. What
+    failed with a status that is `retried` is tried again.
     """
     ledgers = {info.environment_digest: Ledger() for info in lanes}
     here = set(ledgers)

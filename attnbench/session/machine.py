@@ -66,9 +66,8 @@ def host() -> list[Finding]:
         Finding("processor", f"{known['processor']}, {cores} cores, {known['memory_gib']} GiB"),
         Finding("load", f"{load:.2f} over the last minute", ok=load <= cores / 2),
     ]
-    if now["governor"] is not None:
-        governor = str(now["governor"])
-        found.append(Finding("governor", governor, ok=governor == "performance"))
+    if (governor := now["governor"]) is not None:
+        found.append(Finding("governor", str(governor), ok=governor == "performance"))
     if (throttled := now["cgroup_throttled"]) is not None:
         found.append(Finding("cpu quota", f"throttled {throttled} times just now", ok=not throttled))
     return found

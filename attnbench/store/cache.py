@@ -6,6 +6,7 @@ import importlib.util
 import math
 import os
 import sys
+from contextlib import suppress
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TypeVar
@@ -30,11 +31,9 @@ def cache_folder() -> Path:
 
 def _keep(name: str, known: Noun) -> None:
     """Write to the cache; where that is not possible, nothing is kept."""
-    try:
+    with suppress(OSError):
         cache_folder().mkdir(parents=True, exist_ok=True)
         write_durably(cache_folder() / name, known.model_dump_json().encode())
-    except OSError:
-        return
 
 
 def _recall(name: str, kind: type[_Known]) -> _Known | None:

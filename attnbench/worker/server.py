@@ -219,8 +219,7 @@ def count_oom_kills() -> int:
 
 
 def _prctl(option: int, value: int) -> None:
-    with contextlib.suppress(AttributeError):
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 if __name__ == "__main__":
