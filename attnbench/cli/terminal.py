@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from attnbench.schema.errors import ArgumentError, AttnbenchError, BusyError, UsageError
+from attnbench.schema.errors import ArgumentError, AttnbenchError, UsageError
 from attnbench.session.reporter import Reporter
 from attnbench.store.files import write_named, write_within
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-USAGE, FAILED, BUSY = UsageError.exit_code, AttnbenchError.exit_code, BusyError.exit_code
+USAGE, FAILED = UsageError.exit_code, AttnbenchError.exit_code
 TABLES, IMAGES = ("md", "tex", "csv"), ("png", "svg", "pdf")
 
 

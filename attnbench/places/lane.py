@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from attnbench.schema.errand import Surroundings
-from attnbench.schema.errors import AttnbenchError, BusyError
+from attnbench.schema.errors import AttnbenchError
 
 _AGAIN = 0.01
 """Seconds until a lock that is taken is asked for again."""
@@ -22,8 +22,11 @@ class LaneError(AttnbenchError):
     """The lock file of a device cannot be used; the message says which and why."""
 
 
-class LaneTakenError(BusyError):
-    """Another process measures on the device, and waiting is not wanted; the message names the process."""
+class LaneTakenError(AttnbenchError):
+    """Another process measures on the device, and waiting is not wanted, so try later; the message names the process."""
+
+    # EX_TEMPFAIL of sysexits.h
+    exit_code = 75
 
 
 @dataclass

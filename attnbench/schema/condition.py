@@ -34,10 +34,9 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
 }
 _LONGEST, _DEEPEST = 1000, 50
-Condition = Callable[[Mapping[str, Scalar]], bool]
 
 
-def compile_condition(text: str, params: frozenset[str] | None = frozenset()) -> Condition:
+def compile_condition(text: str, params: frozenset[str] | None = frozenset()) -> Callable[[Mapping[str, Scalar]], bool]:
     """Return a predicate over a cell's axes and parameters. `params` None allows any name.
 
     Raises ValueError, which says what is wrong and what is allowed.

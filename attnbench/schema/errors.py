@@ -35,13 +35,6 @@ class ArgumentError(UsageError):
         return f"--{self.argument.replace('_', '-')} {self.given}: {self.problem}"
 
 
-class BusyError(AttnbenchError):
-    """Nothing is wrong, and it may be tried again later: somebody else is measuring."""
-
-    # EX_TEMPFAIL of sysexits.h
-    exit_code = 75
-
-
 def did_you_mean(written: str, known: Iterable[str], most: int = 1) -> str:
     """Return `did you mean 'a', 'b' or 'c'? ` with so many of the nearest names, or nothing where none is near."""
     near = [repr(each) for each in get_close_matches(written, list(known), n=most)]

@@ -23,7 +23,6 @@ from attnbench.schema.noun import Facts, in_words
 from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.worker.portable import portable
 
-Mark = Callable[[], object]
 _LAST_FRAMES = 3
 _OUT_OF_DEVICE_MEMORY = re.compile(
     r"CUDA (driver )?error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|Triton Error \[CUDA\]: out of memory"
@@ -66,7 +65,7 @@ def _json(answer: Answer) -> bytes:
     return json.dumps(answer.model_dump(mode="json"), ensure_ascii=False, allow_nan=not recorded).encode(errors="replace")
 
 
-def answer_to(errand: Errand, mark: Mark = int) -> Answer:
+def answer_to(errand: Errand, mark: Callable[[], object] = int) -> Answer:
     """Do the errand; anything that is raised becomes a Failed with its status."""
     try:
         # here and not at the top, so that what the imports raise in a broken installation is answered too

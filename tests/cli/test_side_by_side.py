@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.cli.terminal import BUSY, Interrupted
+from attnbench.cli.terminal import Interrupted
 from attnbench.library.merge import merge
 from attnbench.places.local import Local
 from attnbench.places.station import LocalStation
@@ -216,7 +216,7 @@ def test_who_does_not_wait_leaves_at_once(words: str, here: Run, suite: Write, m
     committed(tmp_path, "a suite")
     other = measuring()
     done = here(*words.split(), "--no-wait")
-    assert done.returncode == BUSY, done.stderr
+    assert done.returncode == 75, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert line.startswith(f"error: process {other.pid} (attnbench; since 20")
     assert not (tmp_path / "results").exists(), "nothing was begun"
@@ -242,7 +242,7 @@ def test_who_does_not_wait_for_one_of_several_gpus_begins_nothing(
 ) -> None:
     other = measuring("GPU-1")
     done = gpus("run", suite(BUSY_SUITE), "--devices", "cuda:0,cuda:1", "--no-wait")
-    assert (done.returncode, f"process {other.pid} " in done.stderr) == (BUSY, True), done.stderr
+    assert (done.returncode, f"process {other.pid} " in done.stderr) == (75, True), done.stderr
     assert not (tmp_path / "results").exists()
 
 
