@@ -118,17 +118,15 @@ def state_flags(states: list[Facts]) -> tuple[str, ...]:
     `throttled` (by heat or hardware), `power_capped`, `shared` with other processes; `throttling_unknown` where NVML is there
     and tells neither why clocks are low nor for how long they were.
     """
-    reasons = 0
-    for facts in states:
-        reasons |= int(facts.get("throttle_reasons") or 0)
+    reasons = [int(facts.get("throttle_reasons") or 0) for facts in states]
     first, last = states[0], states[-1]
     names = {name: f"held_by_{name}_ns" for name in _POLICIES}
     told = {name for name, key in names.items() if first.get(key) is not None and last.get(key) is not None}
     rose = {name for name in told if int(last[names[name]] or 0) > int(first[names[name]] or 0)}
     silent = any("throttle_reasons" in facts and facts["throttle_reasons"] is None for facts in states)
     found = {
-        "throttled": bool(reasons & HEAT or rose - {"power"}),
-        "power_capped": bool(reasons & POWER_CAP or "power" in rose),
+        "throttled": any(each & HEAT for each in reasons) or bool(rose - {"power"}),
+        "power_capped": any(each & POWER_CAP for each in reasons) or "power" in rose,
         "throttling_unknown": silent and not told,
         "shared": any(facts.get("other_processes") for facts in states),
     }

@@ -9,7 +9,6 @@ from typing import Any
 
 from attnbench.schema.errors import UsageError
 
-_FOLDER = "models"
 # what a size is called in a config.json; GPT-2 and its like have names of their own
 _NAMES = {
     "heads": ("num_attention_heads", "n_head"),
@@ -59,7 +58,7 @@ def sizes_of(config: str) -> Sizes:
 
 def file_of(config: str) -> Path:
     """Return the file of a configuration that ships, or of one at a path. Raises ModelError where there is none."""
-    shipped = Path(str(importlib.resources.files("attnbench_suites"))) / _FOLDER
+    shipped = Path(str(importlib.resources.files("attnbench_suites"))) / "models"
     at = Path(config)
     for file in (shipped / f"{config}.json", at / "config.json", at):
         if file.is_file():

@@ -5,9 +5,8 @@ from pathlib import Path
 
 # read when this is imported, because a plugin may change sys.path and the current folder later; this project's own folder need
 # not be on the path, as an editable install is found by a hook
-_PROJECT = Path(__file__).parents[2]
-_FOLDERS = {folder.rstrip("/") for folder in (*sys.path, *map(str, (_PROJECT, Path.cwd())), sys.prefix, sys.base_prefix)} - {""}
-_LONGEST_FIRST = sorted(_FOLDERS, key=len, reverse=True)
+_FOLDERS = (*sys.path, str(Path(__file__).parents[2]), str(Path.cwd()), sys.prefix, sys.base_prefix)
+_LONGEST_FIRST = sorted({folder.rstrip("/") for folder in _FOLDERS} - {""}, key=len, reverse=True)
 
 
 def portable(text: str) -> str:
