@@ -184,8 +184,8 @@ class Isolation(AbstractContextManager["Isolation"]):
                 "-m",
                 "attnbench.worker.server",
                 str(theirs.fileno()),
-                *(["--fresh"] if self.fresh else []),
-                *([f"--cores={','.join(map(str, self.portion.cores))}"] if self.portion.cores else []),
+                "fresh" if self.fresh else "warm",
+                *map(str, self.portion.cores),
             ]
             self._server = subprocess.Popen(
                 arguments,

@@ -1,8 +1,8 @@
 """The warm server: imports torch once, and what a request names, then forks one child per errand and watches it to its end.
 
 It uses neither CUDA nor a thread pool, so that forking stays safe. Requests and replies are JSON lines on one
-socket; when that socket closes, or this process is told to end, everything it started is killed. With `--fresh`
-it imports nothing and each child is a new interpreter.
+socket; when that socket closes, or this process is told to end, everything it started is killed. A `fresh` one
+imports nothing, and each child is a new interpreter.
 
 A request names the file of an errand, the file for its answer, a time limit and a module to import, if any; the reply says how
 the child ended.
@@ -223,5 +223,5 @@ def _prctl(option: int, value: int) -> None:
 
 
 if __name__ == "__main__":
-    pinned = next((word.removeprefix("--cores=").split(",") for word in sys.argv if word.startswith("--cores=")), [])
-    main(int(sys.argv[1]), fresh="--fresh" in sys.argv, cores=[int(core) for core in pinned])
+    descriptor, kind, *cores = sys.argv[1:]
+    main(int(descriptor), fresh=kind == "fresh", cores=list(map(int, cores)))
