@@ -5,7 +5,7 @@ from time import perf_counter
 
 import torch
 
-from attnbench.measure.clock import GraphClock, WallClock
+from attnbench.measure.clock import Clock, GraphClock, WallClock
 
 _REPEATS = 5
 _SHORT, _SHORT_REPEATS = 512, 100
@@ -36,29 +36,23 @@ def measure(device: str, ceiling: str) -> tuple[float, float, float]:
     source = torch.ones((4 if device.startswith("cuda") else 1) * 2**28, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     copy = _best(clock, lambda: target.copy_(source))
-    cached = _cached_copy_on_a_gpu(device) if device.startswith("cuda") else _cached_copy(clock)
-    return flops, 2.0 * source.numel() / copy, cached
-
-
-def _cached_copy(clock: WallClock) -> float:
-    """Return the bytes/s of many copies by all threads, of a buffer whose parts fit into each core's own cache."""
-    source = torch.ones(torch.get_num_threads() * _CACHED, dtype=torch.float32)
-    target = torch.empty_like(source)
-    seconds = min(clock.sample(lambda: target.copy_(source), _CACHED_COPIES) for _ in range(4 * _REPEATS))
-    return 2.0 * source.nbytes / seconds
-
-
-def _cached_copy_on_a_gpu(device: str) -> float:
-    """Return the bytes/s of copies that fill half of L2, as one graph: launched one by one they take longer to launch."""
-    l2 = int(torch.cuda.get_device_properties(device).L2_cache_size)
-    source = torch.ones(l2 // 4, dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
+    bytes_per_second = 2.0 * source.numel() / copy
+    if not device.startswith("cuda"):
+        # by all threads, of a buffer whose parts fit into each core's own cache
+        part = torch.ones(torch.get_num_threads() * _CACHED, dtype=torch.float32)
+        return flops, bytes_per_second, _many_copies(part, clock)
+    # copies that fill half of L2, as one graph: launched one by one they take longer to launch
+    part = torch.ones(int(torch.cuda.get_device_properties(device).L2_cache_size) // 4, dtype=torch.uint8, device=device)
     # the clock leaves the default stream; what follows the roof goes on where it was
     with torch.cuda.stream(torch.cuda.current_stream(device)):
-        clock = GraphClock(device)
-        replay = clock.prepare(lambda: target.copy_(source))
-        seconds = min(clock.sample(replay, _CACHED_COPIES) for _ in range(4 * _REPEATS))
-    return 2.0 * source.nbytes / seconds
+        return flops, bytes_per_second, _many_copies(part, GraphClock(device))
+
+
+def _many_copies(source: torch.Tensor, clock: Clock) -> float:
+    """Return the bytes/s of many copies, the best of twenty."""
+    target = torch.empty_like(source)
+    call = clock.prepare(lambda: target.copy_(source))
+    return 2.0 * source.nbytes / min(clock.sample(call, _CACHED_COPIES) for _ in range(4 * _REPEATS))
 
 
 def _affordable(dtype: torch.dtype) -> int:

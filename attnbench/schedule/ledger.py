@@ -26,8 +26,8 @@ class Tries:
 
     def take(self, number: int, attempt: int, failed: Failed | None) -> None:
         """Take an attempt into account, in any order; of two that are equal the failure counts."""
-        told = [(attempt, failed), *([self._last[number]] if number in self._last else [])]
-        self._last[number] = max(told, key=lambda each: (each[0], each[1].status if each[1] else ""))
+        known = self._last.get(number, (attempt, failed))
+        self._last[number] = max((attempt, failed), known, key=lambda each: (each[0], each[1].status if each[1] else ""))
 
     def failed(self, number: int) -> Failed | None:
         """Return the failure of one; None where it succeeded or was not tried."""
