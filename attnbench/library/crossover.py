@@ -16,7 +16,7 @@ from attnbench.report.findings import Findings
 from attnbench.report.questions.crossover.table import crossover_csv, crossover_tables, lines
 from attnbench.report.text.numbers import percent
 from attnbench.report.text.table import wrapped
-from attnbench.schedule.bisection import Goal, Place, grown, in_words, of_lengths, side_by_side, wanted
+from attnbench.schedule.bisection import Goal, grown, of_lengths, side_by_side, wanted
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import rounds
 from attnbench.schema.cell import Workload
@@ -120,7 +120,7 @@ def _measured(suite: SuiteLike, goal: Goal, minutes: float | None, how: How) -> 
         raise UsageError(f"--measure takes a suite; {suite} is a folder, and is read without it")
     with Scene(how) as scene:
         scouted, goal = _scouted(suite, goal, scene)
-        folder, added = scene.create(scouted), Counter[Place]()
+        folder, added = scene.create(scouted), Counter[str]()
         info, jobs = folder.info(), scouted.jobs(folder.info(), Ledger())
         with scene.writing(folder, "its cell is measured again"):
             begin = time.monotonic()
@@ -147,7 +147,7 @@ def _measured(suite: SuiteLike, goal: Goal, minutes: float | None, how: How) -> 
                 added.update(lengths.keys())
                 folder.rewrite(info)
                 for section, N in lengths.items():
-                    scene.say(f"next N = {N:,}, near where the lead changes: {in_words(section)}")
+                    scene.say(f"next N = {N:,}, near where the lead changes: {section}")
 
 
 def _scouted(given: SuiteLike, goal: Goal, scene: Scene) -> tuple[Scouted, Goal]:

@@ -8,8 +8,8 @@ from itertools import pairwise
 from attnbench.analyze.cells import NOT_RUN, CellSummary, summarize
 from attnbench.analyze.crossover import Crossover, Versus
 from attnbench.analyze.quantities import recorded
-from attnbench.analyze.sections import Section, sections
-from attnbench.schema.cell import Cell, Workload
+from attnbench.analyze.sections import sections
+from attnbench.schema.cell import Cell
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Axes, Suite
@@ -17,8 +17,6 @@ from attnbench.schema.suite import Axes, Suite
 _WIDEST = 1.5
 """The largest ratio of two lengths between which the curve is taken to be straight."""
 _GRAINS = 8
-Place = tuple[Workload, bool, str]
-"""What names a section, however many cells it has by now."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +54,6 @@ def next_length(found: Crossover, tried: Sequence[int], resolution: float) -> in
     return None
 
 
-def place(section: Section) -> Place:
-    """Return what names a section."""
-    return (section.workload, section.causal, section.conditions)
-
-
 def side_by_side(cells: Iterable[Cell], axes: Axes, pair: frozenset[str]) -> tuple[Cell, ...]:
     """Return the cells of two labels, in those sections that have both."""
     found = sections([CellSummary(cell, NOT_RUN) for cell in cells if cell.label in pair], axes)
@@ -68,20 +61,20 @@ def side_by_side(cells: Iterable[Cell], axes: Axes, pair: frozenset[str]) -> tup
     return tuple(kept.values())
 
 
-def wanted(run: RunInfo, goal: Goal, records: Iterable[Record], added: Mapping[Place, int]) -> dict[Place, int]:
-    """Return the length that each section needs next, of those that need one; `added` says how many each was given so far."""
-    summaries, found = summarize(run.cells, records), dict[Place, int]()
+def wanted(run: RunInfo, goal: Goal, records: Iterable[Record], added: Mapping[str, int]) -> dict[str, int]:
+    """Return by title the length that each section needs next, if it does; `added` says how many each was given so far."""
+    summaries, found = summarize(run.cells, records), dict[str, int]()
     if (quantity := recorded(summaries, run).get(goal.metric)) is None:
         return found
     for section in sections(summaries, run.suite.axes):
-        if added.get(place(section), 0) < goal.most and {goal.of, goal.over} <= section.series.keys():
+        if added.get(section.title, 0) < goal.most and {goal.of, goal.over} <= section.series.keys():
             versus = Versus(section, goal.of, goal.over, quantity)
             if (N := next_length(versus.crossover, section.lengths, goal.resolution)) is not None:
-                found[place(section)] = N
+                found[section.title] = N
     return found
 
 
-def grown(run: RunInfo, goal: Goal, lengths: Mapping[Place, int], cells: Iterable[Cell]) -> tuple[Cell, ...]:
+def grown(run: RunInfo, goal: Goal, lengths: Mapping[str, int], cells: Iterable[Cell]) -> tuple[Cell, ...]:
     """Return the new ones of these cells: of both methods, and each only in a section that needs its length."""
     planned = [CellSummary(c, NOT_RUN) for c in cells if c.label in {goal.of, goal.over}]
     known = {cell.key: CellSummary(cell, NOT_RUN) for cell in run.cells}
@@ -90,7 +83,7 @@ def grown(run: RunInfo, goal: Goal, lengths: Mapping[Place, int], cells: Iterabl
         summary.cell.key: summary.cell
         for section in every
         for summary in section.summaries
-        if lengths.get(place(section)) == summary.cell.problem.N
+        if lengths.get(section.title) == summary.cell.problem.N
     }
     return tuple(cell for key, cell in found.items() if key not in known)
 
@@ -98,8 +91,3 @@ def grown(run: RunInfo, goal: Goal, lengths: Mapping[Place, int], cells: Iterabl
 def of_lengths(suite: Suite, lengths: Iterable[int]) -> Suite:
     """Return the same suite on other lengths."""
     return suite.model_copy(update={"axes": suite.axes.model_copy(update={"N": tuple(sorted(set(lengths)))})})
-
-
-def in_words(where: Place) -> str:
-    """Return the title of a section by its name."""
-    return Section(*where, ()).title

@@ -13,7 +13,7 @@ from attnbench.analyze.cells import summarize
 from attnbench.analyze.crossover import Crossing, Versus, crossover
 from attnbench.analyze.quantities import recorded
 from attnbench.analyze.sections import sections
-from attnbench.schedule.bisection import Goal, Place, grown, in_words, next_length, of_lengths, side_by_side, wanted
+from attnbench.schedule.bisection import Goal, grown, next_length, of_lengths, side_by_side, wanted
 from attnbench.schedule.cells import CellJobs
 from attnbench.schedule.ledger import Ledger
 from attnbench.schedule.rounds import rounds
@@ -89,7 +89,7 @@ def search(worker: Machine, goal: Goal = GOAL, **suite: Any) -> Searched:
     axes = {"N": ("2^8..2^14",), "causal": (True,), **suite.pop("axes", {})}
     info = run_of({"name": "t", "axes": axes, "methods": ("softmax", "linear"), "replicates": 5, **suite})
     jobs = CellJobs(info.model_copy(update={"costs": {cell.key: COST for cell in info.cells}}), Ledger())
-    records, added, steps = list[Record](), Counter[Place](), list[dict[str, int]]()
+    records, added, steps = list[Record](), Counter[str](), list[dict[str, int]]()
     while True:
         records += records_of(rounds(jobs), jobs.run_info, worker)
         if not (lengths := wanted(jobs.run_info, goal, records, added)):
@@ -97,7 +97,7 @@ def search(worker: Machine, goal: Goal = GOAL, **suite: Any) -> Searched:
         scouted = scout(of_lengths(jobs.run_info.suite, lengths.values()), worker, roof=False)
         jobs = scouted.added_to(jobs, grown(jobs.run_info, goal, lengths, scouted.cells))
         added.update(lengths.keys())
-        steps.append({in_words(where): N for where, N in lengths.items()})
+        steps.append(dict(lengths))
 
 
 def test_a_length_is_added_inside_the_bracket_and_the_search_ends_near_the_truth_in_a_run_that_names_it() -> None:
