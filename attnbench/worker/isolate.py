@@ -83,10 +83,11 @@ class Isolation(AbstractContextManager["Isolation"]):
         with scratch() as folder:
             question, out = folder / "errand.json", folder / "answer.json"
             question.write_text(errand.model_dump_json(), encoding="utf-8")
+            # what takes seconds to import, the server imports once, before it forks; on a GPU its children do so themselves: to
+            # look for devices may start CUDA, which no fork survives
+            slow = "attnbench.hf" if isinstance(errand, Job) and errand.cell.model and errand.cell.device == "cpu" else ""
             try:
-                ending = self._request(
-                    {"errand": str(question), "out": str(out), "timeout": timeout, "imports": _slow_to_import(errand)}
-                )
+                ending = self._request({"errand": str(question), "out": str(out), "timeout": timeout, "imports": slow})
             except ServerError as error:
                 self.close()
                 return Failed(status=Status.CRASHED, reason=str(error)), 0.0
@@ -231,14 +232,6 @@ class Isolation(AbstractContextManager["Isolation"]):
             raise ServerError("the worker's server died")
         reply: dict[str, Any] = json.loads(line)
         return reply
-
-
-def _slow_to_import(errand: Errand) -> str:
-    """Name what takes a child seconds to import, so that the server does it once, before it forks; empty for nothing.
-
-    On a GPU the children of a whole model import it themselves: to look for devices may start CUDA, which no fork survives.
-    """
-    return "attnbench.hf" if isinstance(errand, Job) and errand.cell.model and errand.cell.device == "cpu" else ""
 
 
 def held_against(answer: Measured, marks: Sequence[float]) -> Measured | Failed:
