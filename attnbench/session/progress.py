@@ -115,12 +115,9 @@ class Progress(AbstractContextManager["Progress"]):
         return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 
     def _take(self, record: Record) -> None:
-        key, failed = record.job.cell.key, record.failed
-        if record.job.phase is not main_pass(record.job.cell) or record.too_large:
-            return
-        if failed and failed.status is Status.INTERRUPTED:
-            return
-        self.cross_off(key, None if failed and self._given_up else record.job.replicate)
+        failed, is_main = record.failed, record.job.phase is main_pass(record.job.cell)
+        if is_main and not record.too_large and not (failed and failed.status is Status.INTERRUPTED):
+            self.cross_off(record.job.cell.key, None if failed and self._given_up else record.job.replicate)
 
     def cross_off(self, key: str, replicate: int | None = None) -> None:
         """Note that a process is done; without a number all of the cell."""
