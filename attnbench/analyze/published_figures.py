@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
 
 from attnbench.analyze.cells import NOT_RUN, CellSummary
 from attnbench.analyze.main_counter import main_counter
@@ -96,11 +97,12 @@ class _Reading:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A side, what is done there, and where in a grid the figure stands."""
+    """A side, what is done there, where in a grid the figure stands, and the cells of the run."""
 
     side: Side
     workload: Workload
     pinned: Mapping[str, Scalar]
+    summaries: Sequence[CellSummary]
 
     @property
     def words(self) -> str:
@@ -108,24 +110,41 @@ class _Wanted:
         at = [f"{name}={value}" for name, value in self.pinned.items()]
         return ", ".join([label(self.side.method, self.side.params), self.workload.value, *at, *filter(None, [self.side.when])])
 
+    @cached_property
+    def cells(self) -> list[CellSummary]:
+        """The cells that are meant, at least one. Raises NoFigureError."""
+        side = self.side
+        when = compile_condition(side.when, None) if side.when else None
+
+        def fits(cell: Cell) -> bool:
+            of_params = all(_same(cell.params.get(name), value) for name, value in side.params.items())
+            at = all(_same(cell.values.get(name), value) for name, value in self.pinned.items())
+            return of_params and at and (when is None or when(cell.values))
+
+        try:
+            found = [s for s in self.summaries if _is_of(s, side, self.workload) and fits(s.cell)]
+        except ValueError as error:
+            raise NoFigureError(Lack.UNCLEAR, f"{self.words}: {error}") from None
+        if not found:
+            raise NoFigureError(Lack.NO_CELL, f"the run has no cell of {self.words}")
+        return found
+
 
 def figure(ours: Ours, pinned: Mapping[str, Scalar], summaries: Sequence[CellSummary], known: Mapping[str, Quantity]) -> Figure:
     """Read one figure; two sides are paired by replicate number, as they were measured in turns. Raises NoFigureError."""
-    wanted, other = _Wanted(ours.of, ours.workload, pinned), ours.over or ours.less
-    cells = _cells(wanted, summaries)
-    of = _read(ours.metric, wanted, cells, summaries, known)
+    wanted, other = _Wanted(ours.of, ours.workload, pinned, summaries), ours.over or ours.less
+    of = _read(ours.metric, wanted, known)
     if other is None:
-        _refuse_unlike(cells)
+        _refuse_unlike(wanted.cells)
         value, interval = _mean(list(of.values.values()), by_factors=of.by_factors)
         interval = None if of.exact else of.interval or interval
         return Figure(value, interval, len(of.values), Kind.ALONE, ours.metric, of.unit, of.exact, of.about)
     # a name of the grid counts for the other side only where its method has such a parameter; axes always count
     has = NAMES.union(*(s.cell.params for s in summaries if _is_of(s, other, ours.workload)))
     shared = {name: value for name, value in pinned.items() if name in has}
-    beside = _Wanted(other, ours.workload, shared)
-    others = _cells(beside, summaries)
-    against = _read(ours.metric, beside, others, summaries, known)
-    _refuse_unlike([*cells, *others])
+    beside = _Wanted(other, ours.workload, shared, summaries)
+    against = _read(ours.metric, beside, known)
+    _refuse_unlike([*wanted.cells, *beside.cells])
     kind = Kind.RATIO if ours.over else Kind.DIFFERENCE
     if kind is Kind.RATIO and any(value <= 0 for side in (of, against) for value in side.values.values()):
         raise NoFigureError(Lack.UNCLEAR, f"a {ours.metric} of 0 or less has no ratio to anything")
@@ -159,14 +178,9 @@ def _mean(values: Sequence[float], *, by_factors: bool) -> tuple[float, Interval
     return mean, Interval(low, high, Spread.INTERVAL) if len(values) >= FEWEST else None
 
 
-def _read(
-    metric: str,
-    wanted: _Wanted,
-    found: Sequence[CellSummary],
-    summaries: Sequence[CellSummary],
-    known: Mapping[str, Quantity],
-) -> _Reading:
-    """Read a metric of one side, whose cells were found: of its one cell, or of all its lengths."""
+def _read(metric: str, wanted: _Wanted, known: Mapping[str, Quantity]) -> _Reading:
+    """Read a metric of one side: of its one cell, or of all its lengths."""
+    found = wanted.cells
     if metric in OVER_LENGTHS:
         N, count = Counter(s.cell.problem.N for s in found).most_common(1)[0]
         if count > 1:
@@ -177,13 +191,13 @@ def _read(
         raise _several(wanted, found)
     (summary,) = found
     if not summary.ok:
-        raise _missing(summary, _failure(summary))
+        raise _missing(summary)
     if metric == BATCH:
         return _batch(summary)
     quantity = known[metric]
     values = quantity.values(summary)
     if not values and metric == MEMORY:
-        counter = main_counter(summaries)
+        counter = main_counter(wanted.summaries)
         raise NoFigureError(Lack.NO_NUMBER, counter.why_not(summary) if counter else "no memory was read in this run")
     if not values:
         raise NoFigureError(Lack.NO_NUMBER, f"{wanted.words}: nothing was recorded of {metric}")
@@ -216,9 +230,7 @@ def _growth(wanted: _Wanted, series: Sequence[CellSummary], quantity: Quantity) 
     """Read the x of time or memory ∝ N^x; of what is read once a cell the interval is that of the fit."""
     fit = exponent(series, quantity)
     if fit is None:
-        failed = next((s for s in series if not s.ok), None)
-        why = f"; {_failure(failed)}" if failed else ""
-        raise _missing(failed, f"{wanted.words}: fewer than three lengths have a figure{why}")
+        raise _missing(next((s for s in series if not s.ok), None), f"{wanted.words}: fewer than three lengths have a figure")
     about = f"N = {fit.lengths[0]} to {fit.lengths[-1]}"
     points = {s.cell.problem.N: quantity.values(s) for s in series if s.cell.problem.N in fit.lengths}
     if quantity.is_replicated:
@@ -230,31 +242,12 @@ def _longest(series: Sequence[CellSummary]) -> _Reading:
     """Read the largest N that ran, and what ended the row."""
     ran = [s.cell.problem.N for s in series if s.ok]
     if not ran:
-        raise _missing(series[0], _failure(series[0]))
-    beyond = [s for s in series if ran[-1] < s.cell.problem.N]
-    if beyond and beyond[0].status in UNFINISHED:
-        raise _missing(beyond[0], _failure(beyond[0]))
-    about = f"beyond it {beyond[0].status}" if beyond else "no longer one was tried"
+        raise _missing(series[0])
+    beyond = next((s for s in series if ran[-1] < s.cell.problem.N), None)
+    if beyond and beyond.status in UNFINISHED:
+        raise _missing(beyond)
+    about = f"beyond it {beyond.status}" if beyond else "no longer one was tried"
     return _Reading({0: float(ran[-1])}, "tokens", about, exact=True)
-
-
-def _cells(wanted: _Wanted, summaries: Sequence[CellSummary]) -> list[CellSummary]:
-    """Return the cells that a side means, at least one."""
-    side = wanted.side
-    when = compile_condition(side.when, None) if side.when else None
-
-    def fits(cell: Cell) -> bool:
-        of_params = all(_same(cell.params.get(name), value) for name, value in side.params.items())
-        at = all(_same(cell.values.get(name), value) for name, value in wanted.pinned.items())
-        return of_params and at and (when is None or when(cell.values))
-
-    try:
-        found = [s for s in summaries if _is_of(s, side, wanted.workload) and fits(s.cell)]
-    except ValueError as error:
-        raise NoFigureError(Lack.UNCLEAR, f"{wanted.words}: {error}") from None
-    if not found:
-        raise NoFigureError(Lack.NO_CELL, f"the run has no cell of {wanted.words}")
-    return found
 
 
 def _is_of(summary: CellSummary, side: Side, workload: Workload) -> bool:
@@ -277,12 +270,14 @@ def _several(wanted: _Wanted, found: Sequence[CellSummary]) -> NoFigureError:
     return NoFigureError(Lack.UNCLEAR, f"{wanted.words} leaves {len(found)} cells: {'; '.join(names)}{more}")
 
 
-def _missing(summary: CellSummary | None, words: str) -> NoFigureError:
-    """Return the error for want of this cell: one that was run, and failed, is not one that nobody ran."""
-    return NoFigureError(Lack.NO_NUMBER if summary is None or summary.status in _NEVER else Lack.FAILED, words)
+def _missing(summary: CellSummary | None, words: str = "") -> NoFigureError:
+    """Return the error for want of this cell: one that was run, and failed, is not one that nobody ran.
 
-
-def _failure(summary: CellSummary) -> str:
-    """`softmax.naive at N=8192: oom_host: memory limit reached`."""
+    After the words it says `softmax.naive at N=8192: oom_host: memory limit reached`.
+    """
+    if summary is None:
+        return NoFigureError(Lack.NO_NUMBER, words)
     status = "" if summary.status == NOT_RUN else f"{summary.status}: "
-    return f"{summary.cell.label} at N={summary.cell.problem.N}: {status}{summary.reason}"
+    failure = f"{summary.cell.label} at N={summary.cell.problem.N}: {status}{summary.reason}"
+    lack = Lack.NO_NUMBER if summary.status in _NEVER else Lack.FAILED
+    return NoFigureError(lack, "; ".join(filter(None, (words, failure))))
