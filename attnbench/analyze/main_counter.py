@@ -23,10 +23,8 @@ class MainCounter:
 
     def per_sample(self, summary: CellSummary) -> float | None:
         """Return bytes per sample of the batch; None where this counter was not read by this source."""
-        counter = summary.memory.counters.get(self.name) if summary.ok else None
-        if counter is None or counter.bytes is None or counter.source != self.source:
-            return None
-        return counter.bytes * summary.per_sample
+        found = summary.memory.bytes(self.name)
+        return None if found is None or self.why_not(summary) else found * summary.per_sample
 
     def why_not(self, summary: CellSummary) -> str:
         """Say why this cell has no such number; nothing where it has."""
@@ -63,14 +61,13 @@ def steady_counter(summaries: Sequence[CellSummary]) -> MainCounter | None:
 
     What the operating system counts is not: two runs of the same code differed by up to 85 % for small tensors.
     """
-    cells = [s for s in summaries if s.ok and s.memory.counters]
     for name in ("torch_allocated_peak", "torch_profiler_peak"):
-        if found := _readings(cells, name, sure=True):
+        if found := _readings(summaries, name, sure=True):
             return MainCounter(name, mode(c.source for c in found))
     return None
 
 
 def _readings(cells: Sequence[CellSummary], name: str, *, sure: bool) -> list[Counter]:
     """Return what was read; with `sure`, only what was read without reserve."""
-    counters = (s.memory.counters.get(name) for s in cells)
+    counters = (s.memory.counters.get(name) for s in cells if s.ok)
     return [c for c in counters if c is not None and c.bytes is not None and not (sure and c.reason)]
