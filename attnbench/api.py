@@ -199,7 +199,7 @@ class Attention(nn.Module, ABC):
         """
         defaults = {name: parameter.default for name, parameter in signature(cls).parameters.items()}
         numbers = [x for x in (defaults | params).values() if isinstance(x, int) and not isinstance(x, bool)]
-        return max(1, *numbers) if numbers else 1
+        return max([1, *numbers])
 
     @classmethod
     def projections(cls, problem: Problem) -> tuple[Projection, ...]:

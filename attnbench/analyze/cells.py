@@ -170,13 +170,13 @@ class _Gathered:
 
     def add(self, record: Record) -> None:
         job, failed = record.job, record.failed
-        if record.environment != self.environment and (record.settles or not self.environment):
+        if record.environment != self.environment:
+            if self.environment and not record.settles:
+                return
             # begun anew on another device: nothing of two stands in one figure
             for known in (self.main, self.memory, self.trials):
                 known.clear()
             self.environment, self.cut_off, self.has_facts = record.environment, None, False
-        elif record.environment != self.environment:
-            return
         if job.phase is Pass.FIT or record.too_large:
             if failed is None:
                 # what failed by chance was tried again
@@ -247,8 +247,7 @@ def memory_of(finals: Iterable[Digest]) -> Memory:
     measured = [final for final in finals if final.failed is None]
     failures = [final.failed for final in finals if final.failed is not None]
     if not measured:
-        reason = f"{failures[0].status.value}: {failures[0].reason}" if failures else Memory().reason
-        return Memory(reason=reason)
+        return Memory(reason=f"{failures[0].status.value}: {failures[0].reason}") if failures else Memory()
     readings = _by_name(dict(enumerate(final.memory for final in measured)))
     flags = tuple(dict.fromkeys(flag for final in measured for flag in final.flags))
     return Memory({name: _median([*found.values()]) for name, found in readings.items()}, "", flags, len(measured))

@@ -64,11 +64,6 @@ class Comparison:
     reason: str = ""
     """Why there is no ratio."""
 
-    @property
-    def effect(self) -> float:
-        """Return how far the ratio is from 1, either way; 1 where there is none."""
-        return 1.0 if self.ratio is None else max(self.ratio.value, 1 / self.ratio.value)
-
 
 @dataclass(frozen=True)
 class Terms:
@@ -179,9 +174,7 @@ def _by_size(old: float, new: float, least: float, margin: float, more_is_better
 
 def is_regression(comparison: Comparison) -> bool:
     """Say whether a cell became worse, or takes more memory, beyond the margin."""
-    return comparison.verdict is Verdict.SLOWER or (
-        comparison.memory is not None and comparison.memory.verdict is Verdict.SLOWER
-    )
+    return Verdict.SLOWER in {comparison.verdict, comparison.memory and comparison.memory.verdict}
 
 
 def is_lost(comparison: Comparison) -> bool:
@@ -199,7 +192,9 @@ def worst_first(comparisons: Iterable[Comparison]) -> list[Comparison]:
 
     def rank(comparison: Comparison) -> tuple[bool, int, float, int]:
         trouble, N = is_lost(comparison) or is_regression(comparison), comparison.pair.any.cell.problem.N
-        return not trouble, ORDER.index(comparison.verdict), -round(comparison.effect, 3), N
+        # how far the ratio is from 1, either way
+        effect = max(comparison.ratio.value, 1 / comparison.ratio.value) if comparison.ratio else 1.0
+        return not trouble, ORDER.index(comparison.verdict), -round(effect, 3), N
 
     return sorted(comparisons, key=rank)
 

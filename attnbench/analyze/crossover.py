@@ -83,10 +83,8 @@ class Crossover:
     def stretches(self) -> list[tuple[Crossing | None, Crossing | None]]:
         """Where `of` is below: from one crossing to the next, from the shortest length on (None), or to the longest (None)."""
         leads = [self.leads[N] for N in self.told]
-        if not leads:
-            return []
-        first: list[Crossing | None] = [None] if leads[0] is Lead.OF else []
-        last: list[Crossing | None] = [None] if leads[-1] is Lead.OF else []
+        first: list[Crossing | None] = [None] if leads[:1] == [Lead.OF] else []
+        last: list[Crossing | None] = [None] if leads[-1:] == [Lead.OF] else []
         edges = [*first, *self.crossings, *last]
         return list(zip(edges[::2], edges[1::2], strict=True))
 

@@ -246,21 +246,17 @@ def _counter(name: str, title: str, counter: MainCounter, leads: str = "") -> Qu
 
 
 def _score(name: str, title: str, meaning: str, leads: str, **more: Any) -> Quantity:  # noqa: ANN401 - fields of a Quantity
-    def read(cell: CellSummary) -> Values:
-        return cell.scores.get(name, {})
-
     about: dict[str, Any] = {"unit": Unit.PLAIN, "center": Center.SUMS, **more}
-    return Quantity(name, title, read=read, meaning=meaning, leads=leads, **about)
+    return Quantity(name, title, read=lambda cell: cell.scores.get(name, {}), meaning=meaning, leads=leads, **about)
 
 
-def _complement(name: str, title: str, of: str, leads: str, **more: Any) -> Quantity:  # noqa: ANN401
+def _complement(name: str, title: str, of: str, leads: str, enough: int = ENOUGH) -> Quantity:
     """Return what is left of a share: an axis on which less is better."""
 
     def read(cell: CellSummary) -> Values:
         return {replicate: 1 - value for replicate, value in cell.scores.get(of, {}).items()}
 
-    about: dict[str, Any] = {"center": Center.SUMS, "bounds": (0.0, 1.0), "is_complement": True, **more}
-    return Quantity(name, title, Unit.SHARE, read, leads=leads, **about)
+    return Quantity(name, title, Unit.SHARE, read, "", leads, Center.SUMS, bounds=(0.0, 1.0), enough=enough, is_complement=True)
 
 
 _part_of_time = partial(_score, unit=Unit.SHARE, center=Center.FACTORS)
