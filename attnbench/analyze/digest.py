@@ -12,27 +12,20 @@ from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Counter, Failed, Measured, Status
 from attnbench.schema.record import Record
 
-METRICS = {
-    Pass.TIME: ("time",),
-    Pass.FIDELITY: (outcome.OUTPUT_ERROR,),
-    Pass.NUMERICS: (outcome.ROUNDING,),
-    Pass.TRAIN: ("time", outcome.LOSS),
-    Pass.QUALITY: (outcome.PERPLEXITY,),
+_OF_A_CALL = (outcome.FIRST_CALL, outcome.ATTENTION_SHARE, outcome.SELECTION_SHARE, outcome.ENERGY)
+_SERIES = {
+    Pass.TIME: (("time",), _OF_A_CALL),
+    Pass.FIDELITY: ((outcome.OUTPUT_ERROR,), outcome.FIDELITY_SCORES),
+    Pass.NUMERICS: ((outcome.ROUNDING,), outcome.NUMERICS_SCORES),
+    Pass.TRAIN: (("time", outcome.LOSS), (outcome.ACCURACY, outcome.ERROR_RATE, outcome.BITS)),
+    Pass.QUALITY: ((outcome.PERPLEXITY,), outcome.QUALITY_SCORES),
 }
-"""Series that a measured record of a pass must hold; samples of the first are counted."""
-MORE = {
-    Pass.TIME: (outcome.FIRST_CALL, outcome.ATTENTION_SHARE, outcome.SELECTION_SHARE, outcome.ENERGY),
-    Pass.FIDELITY: outcome.FIDELITY_SCORES,
-    Pass.NUMERICS: outcome.NUMERICS_SCORES,
-    Pass.QUALITY: outcome.QUALITY_SCORES,
-    Pass.TRAIN: (outcome.LOSS, outcome.ACCURACY, outcome.ERROR_RATE, outcome.BITS),
-}
-"""Series that it may hold besides."""
-_FACTORS, _LEAST = {*METRICS[Pass.TIME], *MORE[Pass.TIME]}, 1e-12
+"""Series that a measured record of a pass must hold, samples of the first of which are counted, and those that it may hold."""
+_FACTORS, _LEAST = {"time", *_OF_A_CALL}, 1e-12
 """Series that differ by factors, and the least of them that can be: smaller numbers may be 0 once divided by a batch."""
 _IMAGES = (outcome.DRAWN, outcome.COMPLETED, outcome.GIVEN)
-WHOLE = {Pass.TRAIN: (*outcome.CURVE, outcome.CURVE_ACCURACY, outcome.CURVE_ERROR_RATE, *_IMAGES)}
-"""Series that mean something by their order, and are kept as they are."""
+_WHOLE = (*outcome.CURVE, outcome.CURVE_ACCURACY, outcome.CURVE_ERROR_RATE, *_IMAGES)
+"""Series of training that mean something by their order, and are kept as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +66,9 @@ def digest(record: Record, *, facts: bool = True) -> Digest:
     wanted: list[str] = []
     series: dict[str, tuple[float, ...]] = {}
     if job.phase is main:
-        wanted = list(dict.fromkeys((*METRICS[main], *(name for name in MORE[main] if name in there))))
-        series = {name: there[name].values for name in WHOLE.get(main, ()) if name in there}
+        must, may = _SERIES[main]
+        wanted = list(dict.fromkeys((*must, *(name for name in may if name in there))))
+        series = {name: there[name].values for name in _WHOLE if name in there}
     useless = _why_useless(found, wanted)
     rising = {} if useless else {name: sorted(there[name].values) for name in wanted}
     middles = {name: (statistics.median if name == "time" else statistics.fmean)(values) for name, values in rising.items()}
