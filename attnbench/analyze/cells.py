@@ -166,7 +166,6 @@ class _Gathered:
     environment: str = ""
     cut_off: tuple[str, str] | None = None
     """Status and reason, where the last batch that had fitted ran out of memory when it was measured."""
-    has_facts: bool = False
 
     def add(self, record: Record) -> None:
         job, failed = record.job, record.failed
@@ -176,7 +175,7 @@ class _Gathered:
             # begun anew on another device: nothing of two stands in one figure
             for known in (self.main, self.memory, self.trials):
                 known.clear()
-            self.environment, self.cut_off, self.has_facts = record.environment, None, False
+            self.environment, self.cut_off = record.environment, None
         if job.phase is Pass.FIT or record.too_large:
             if failed is None:
                 # what failed by chance was tried again
@@ -189,8 +188,7 @@ class _Gathered:
         elif job.phase in {main_pass(self.cell), Pass.MEMORY}:
             is_main = job.phase is not Pass.MEMORY
             # the facts are those of the first replicate
-            new = digest(record, facts=is_main and (job.replicate == 0 or not self.has_facts))
-            self.has_facts |= bool(new.facts)
+            new = digest(record, facts=is_main and (job.replicate == 0 or not any(each.facts for each in self.main.values())))
             kept = self.main if is_main else self.memory
             if counts_over(new, kept.get(job.replicate)):
                 kept[job.replicate] = new
