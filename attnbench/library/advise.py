@@ -277,7 +277,7 @@ def _answer(
         )
         for label in order
     ]
-    column = 1 + [quantity.name for quantity in kept].index(cost.name) if cost in kept else 0
+    column = 1 + kept.index(cost) if cost in kept else 0
     alike = best.labels if best else ()
     bold = {(row, column) for row, label in enumerate(order) if label in alike and column}
     wishes = [wish.name for wish in recorded]

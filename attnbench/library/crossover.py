@@ -51,10 +51,9 @@ def crossover(  # noqa: PLR0913 - one parameter an option
         goal = Goal(of or "", over or "", metric, near, max_points)
         findings = Run(_measured(source, goal, minutes, How.of(how, "crossover", source))).findings  # type: ignore[arg-type]
     elif isinstance(source, Run) or (isinstance(source, str | Path) and Path(source).is_dir()):
-        usual: dict[str, object] = {"resolution": _RESOLUTION, "max_points": _POINTS}
-        given = {"resolution": resolution, "max_points": max_points, "minutes": minutes}
-        for name, value in given.items():
-            if value != usual.get(name):
+        given = {"resolution": (resolution, _RESOLUTION), "max_points": (max_points, _POINTS), "minutes": (minutes, None)}
+        for name, (value, usual) in given.items():
+            if value != usual:
                 raise ArgumentError(name, value, "it says how a suite is measured; a run folder is only read")
         only_read(how)
         findings = read(source).findings

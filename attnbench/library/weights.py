@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 _LONGEST, _MOST_HEADS = 512, 16
 
 
+@dataclass(frozen=True)
 class Shown:
     """A picture of weights; in a notebook, it is shown."""
 
-    def __init__(self, picture: "Picture") -> None:
-        self.picture = picture
+    picture: "Picture"
 
     def image(self, form: str = "png") -> bytes:
         """Return the picture as png or svg."""
@@ -86,7 +87,7 @@ def show(
     defaults = {name: each.default for name, each in inspect.signature(loaded).parameters.items() if name not in params}
     stated = [f"{name}={value}" for name, value in defaults.items() if isinstance(value, bool | int | float | str)]
     left = [name for name, value in defaults.items() if value is None]
-    about = [f"{'causal' if problem.causal else 'non-causal'}, N={N}, H={heads}, D={width}"]
+    about = [f"{problem.mask}, N={N}, H={heads}, D={width}"]
     about += [f"queries and keys N(0, 1), seed {seed}"]
     about += [f"by default {', '.join(stated)}"] if stated else []
     about += [f"left to the method: {', '.join(left)}"] if left else []
