@@ -90,7 +90,6 @@ class Answer:
             write_named(file, self.form(file.suffix.removeprefix(".")))
 
     def __str__(self) -> str:
-        """Return what a terminal shows."""
         return self.own_text() if self.own_text else plain(self.tables)
 
     def _repr_html_(self) -> str:

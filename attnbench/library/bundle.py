@@ -62,7 +62,6 @@ class Bundle:
     """Packages that the machine has to have."""
 
     def __str__(self) -> str:
-        """Write its size, what it leaves out, and the commands for the other machine."""
         size = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
         holds = f"{self.folder}: {len(self.wheels)} wheels, {bytes_(size)}; the machine has to have {', '.join(self.left_out)}"
         return holds + "\nthere, in that folder: sh setup.sh && . ./env.sh && attnbench doctor"

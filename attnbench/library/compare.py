@@ -48,9 +48,8 @@ def compare(
 ) -> Comparison:
     """Judge two runs, the old one first; or the methods of one; or, `live`, another commit and the present one in turns.
 
-    By time, or by any other figure of stored runs.
-
-    Where verdicts must say something of a change alone, `across_machines=False` refuses runs of unlike machines.
+    By time, or by any other figure of stored runs. Where verdicts must say something of a change alone,
+    `across_machines=False` refuses runs of unlike machines.
     """
     reach = share(margin, "margin")
     if live is not None or suite is not None:

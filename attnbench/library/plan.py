@@ -174,11 +174,9 @@ class Plan:
         return pd.DataFrame(map(row, self.cells))
 
     def __str__(self) -> str:
-        """Return the table and the size of it all."""
         return "\n".join([tabulate(self.table.rows, headers=self.table.headers), "", *self.summary])
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
         return f"{table_html(self.table)}<p>{'<br>'.join(self.summary)}</p>"
 
 

@@ -38,7 +38,6 @@ class Selfcheck:
     """What was kept for `gate`, in words."""
 
     def __str__(self) -> str:
-        """Return what a terminal shows."""
         from attnbench.report.questions.selfcheck import table
 
         return table.console(self.found, self.folder.info())

@@ -36,7 +36,6 @@ class Trace:
     """The command that makes the same call, marked, for nsys and ncu to run."""
 
     def __str__(self) -> str:
-        """Write the table, the file, and on a GPU the commands."""
         p, rows = self.cell.problem, list(self.kernels.items())
         lines = [f"{self.cell.label}, {self.cell.workload}, N={p.N}, {p.dtype}"]
         if rows:
