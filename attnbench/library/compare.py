@@ -200,12 +200,11 @@ class _Side:
 def _judged(sides: tuple[_Side, _Side], ref: str, margin: float, how: How, most: int) -> Judgement:
     """Look after 5, 10, 20, … replicates, each time going on with what is still unclear."""
     say, steps = how.reporter.say, looks(most)
-    folders, infos = [side.folder for side in sides], [side.jobs.run_info for side in sides]
-    wanted = {cell.key for cell in infos[1].cells}
-    say(f"{len(wanted)} cells, in turns with {ref}, up to {most} replicates a side: {folders[1].path}")
+    wanted = {cell.key for cell in sides[1].jobs.run_info.cells}
+    say(f"{len(wanted)} cells, in turns with {ref}, up to {most} replicates a side: {sides[1].folder.path}")
     for before, step in pairwise((0, *steps)):
         _measure(sides, range(before, step), wanted, how.reporter)
-        old, new = (Findings.of(info, folder.read()) for info, folder in zip(infos, folders, strict=True))
+        old, new = (Run(side.folder).findings for side in sides)
         judgement = judge_runs(old, new, margin, level_of(len(steps)))
         if not before:
             say(told_apart([c.ratio for c in judgement.comparisons if c.ratio], margin))
@@ -213,13 +212,10 @@ def _judged(sides: tuple[_Side, _Side], ref: str, margin: float, how: How, most:
         if not wanted or step == most:
             break
         say(f"{len(wanted)} of {len(judgement.comparisons)} cells are unclear after {step} replicates: going on")
-    # pandas and matplotlib take seconds to import, and comparing stored runs needs neither
-    from attnbench.report import write
-
-    for folder, info in zip(folders, infos, strict=True):
+    for side in sides:
         # runs like any other: as many replicates as were made, with tables and plots
-        folder.rewrite(made := _of(info, step))
-        write.write(folder.path, Findings.of(made, folder.read()))
+        side.folder.rewrite(_of(side.jobs.run_info, step))
+        Run(side.folder).report()
     return judgement
 
 
