@@ -70,8 +70,7 @@ class Section:
     @property
     def common_length(self) -> int | None:
         """The longest of the lengths at which the most methods have numbers; None where none has any."""
-        best = max(self.lengths, key=lambda N: (len(self.ok_at(N)), N), default=None)
-        return best if best is not None and self.ok_at(best) else None
+        return max(filter(self.ok_at, self.lengths), key=lambda N: (len(self.ok_at(N)), N), default=None)
 
 
 def sections_of(run: RunInfo, summaries: Sequence[CellSummary]) -> list[Section]:

@@ -44,11 +44,9 @@ def baseline(section: Section) -> str | None:
     Chosen once for all lengths: at the longest one at which the most methods have numbers, or else at the longest at which
     there is any such method.
     """
-    for N in (section.common_length, *reversed(section.lengths)):
-        found = baselines(section, N) if N is not None else []
-        if found:
-            return found[0].cell.label
-    return None
+    lengths = (section.common_length, *reversed(section.lengths))
+    found = next(filter(None, (baselines(section, N) for N in lengths if N is not None)), None)
+    return found[0].cell.label if found else None
 
 
 def without_cache(summary: CellSummary) -> bool:
