@@ -10,7 +10,7 @@ from functools import cached_property
 from attnbench.analyze.cells import NOT_RUN, CellSummary
 from attnbench.analyze.main_counter import main_counter
 from attnbench.analyze.points import UNFINISHED
-from attnbench.analyze.quantities import MEMORY, TIME, Quantity, Unit
+from attnbench.analyze.quantities import MEMORY, TIME, Center, Quantity, Unit
 from attnbench.analyze.scaling import exponent, fit_interval, slopes_by_replicate
 from attnbench.analyze.statistics import Interval, Spread, by_sums
 from attnbench.schema.cell import Batch, Cell, Workload, label
@@ -201,8 +201,7 @@ def _read(metric: str, wanted: _Wanted, known: Mapping[str, Quantity]) -> _Readi
         raise NoFigureError(Lack.NO_NUMBER, counter.why_not(summary) if counter else "no memory was read in this run")
     if not values:
         raise NoFigureError(Lack.NO_NUMBER, f"{wanted.words}: nothing was recorded of {metric}")
-    rates = {Unit.TOKENS, Unit.SEQUENCES, Unit.FLOP_RATE, Unit.BYTE_RATE}
-    by_factors = quantity.unit in {Unit.SECONDS, Unit.JOULES, *rates}
+    by_factors = quantity.center in {Center.FACTORS, Center.RATES}
     pixels = summary.cell.training is not None and summary.cell.training.task is Task.PIXELS
     special = {
         Unit.SEQUENCES: "images/s" if pixels else Unit.SEQUENCES.value,
