@@ -164,17 +164,15 @@ def advise(  # noqa: PLR0913 - one parameter an option
         if section.workload is asked and section.causal is causal
     ]
     there = [place for place in places if place.section.ok_at(wanted)]
-    mask = "--causal" if causal else "--non-causal"
-    command = f"attnbench run --methods {{}} --N {wanted} --workloads {asked.value} {mask}"
+    mask = "causal" if causal else "non-causal"
+    command = f"attnbench run --methods {{}} --N {wanted} --workloads {asked.value} --{mask}"
     # a model takes a suite to describe it
     measure = "" if asked.has_model else f"; measure in a run of its own, with 8 heads of 64 in float32: {command}"
     if not there:
         lengths = sorted({N for place in places for N in place.section.lengths if place.section.ok_at(N)})
         known = f"there is: N = {', '.join(f'{N:,}' for N in lengths)}" if lengths else "there is nothing of that kind"
         example = measure.format(shlex.quote("softmax.sdpa,linear.*,sparse.strided,gated.mamba2"))
-        raise UsageError(
-            f"nothing was measured at N = {wanted:,}, {asked.value}, {'causal' if causal else 'non-causal'}; {known}{example}"
-        )
+        raise UsageError(f"nothing was measured at N = {wanted:,}, {asked.value}, {mask}; {known}{example}")
     place = sorted(there, key=lambda place: place.rank(wanted))[-1]
     return _answer(place, wanted, limit, by, {wish: _recorded(wish, sources) for wish in wishes}, len(there) - 1, measure)
 
