@@ -24,7 +24,6 @@ def points(run: RunInfo, records: Iterable[Record]) -> Summary:
     def point(summary: CellSummary) -> Point:
         found = {name: each.estimate(summary) for name, each in known.items()}
         logs = [math.log(median) for median in summary.medians.values()] if summary.ok else []
-        read = counter is not None and counter.per_sample(summary) is not None
         return Point(
             cell=summary.cell,
             key=summary.cell.key,
@@ -32,7 +31,7 @@ def points(run: RunInfo, records: Iterable[Record]) -> Summary:
             reason=summary.reason,
             figures={name: estimate.value for name, estimate in found.items() if estimate is not None},
             spread=math.sqrt(variance(logs)) if len(logs) > 1 else None,
-            counter=f"{counter.name} ({counter.source})" if counter is not None and read else "",
+            counter=f"{counter.name} ({counter.source})" if counter and counter.per_sample(summary) is not None else "",
         )
 
     finished = [summary for summary in summaries if summary.status not in UNFINISHED]
