@@ -1,8 +1,8 @@
 """A picture of which key each query sees, by a method's own definition."""
 
 import inspect
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from attnbench.schema.cell import label
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.noun import Scalar, in_words
 from attnbench.schema.problem import DType, Problem
-from attnbench.session.asked import unknown_parameters
+from attnbench.session.asked import one_of, unknown_parameters
 from attnbench.store.files import write_named
 
 if TYPE_CHECKING:
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 _LONGEST, _MOST_HEADS = 512, 16
 
 
-@dataclass(frozen=True)
 class Shown:
     """A picture of weights; in a notebook, it is shown."""
 
-    picture: "Picture"
+    def __init__(self, picture: "Picture") -> None:
+        self.picture = picture
 
     def image(self, form: str = "png") -> bytes:
-        """Return the picture as png or svg."""
+        """Return the picture as png, svg or pdf. Raises ArgumentError."""
         from attnbench.report.figures.weights import image
 
-        return image(self.picture, form)
+        return image(self.picture, one_of(("png", "svg", "pdf"), form, "form"))
 
     def save(self, file: str | Path) -> None:
-        """Write it, its form by its name. Raises OSError."""
+        """Write it, its form by its name. Raises ArgumentError, OSError."""
         write_named(Path(file), self.image(Path(file).suffix.removeprefix(".").lower()))
 
     def _repr_png_(self) -> bytes:
@@ -56,7 +56,9 @@ def show(
     Raises UsageError before anything is computed, or where there are no weights.
     """
     # weights are a square of N for each head, and a picture has so many points and no more
-    for name, value, most in (("N", N, _LONGEST), ("heads", heads, _MOST_HEADS)):
+    for name, value, most in (("N", N, _LONGEST), ("heads", heads, _MOST_HEADS), ("width", width, math.inf)):
+        if value < 1:
+            raise ArgumentError(name, value, "must be at least 1")
         if value > most:
             raise ArgumentError(name, value, f"more than a picture can show; at most {most}")
     params = dict(param or {})
