@@ -145,23 +145,22 @@ def figure(ours: Ours, pinned: Mapping[str, Scalar], summaries: Sequence[CellSum
     beside = _Wanted(other, ours.workload, shared, summaries)
     against = _read(ours.metric, beside, known)
     _refuse_unlike([*wanted.cells, *beside.cells])
-    kind = Kind.RATIO if ours.over else Kind.DIFFERENCE
-    if kind is Kind.RATIO and any(value <= 0 for side in (of, against) for value in side.values.values()):
+    is_ratio = ours.over is not None
+    if is_ratio and any(value <= 0 for side in (of, against) for value in side.values.values()):
         raise NoFigureError(Lack.UNCLEAR, f"a {ours.metric} of 0 or less has no ratio to anything")
-    if kind is Kind.RATIO and (lone := of.lone or against.lone):
+    if is_ratio and (lone := of.lone or against.lone):
         raise NoFigureError(Lack.UNCLEAR, lone)
     pairs = [(of.values[r], against.values[r]) for r in sorted(of.values.keys() & against.values.keys())]
     if not pairs:
         raise NoFigureError(Lack.UNCLEAR, "no replicate has numbers of both sides")
-    differences = [a / b if kind is Kind.RATIO else a - b for a, b in pairs]
-    value, interval = _mean(differences, by_factors=kind is Kind.RATIO)
+    value, interval = _mean([a / b if is_ratio else a - b for a, b in pairs], by_factors=is_ratio)
     exact = of.exact and against.exact
-    if kind is Kind.RATIO and ours.metric == BATCH:
+    if is_ratio and ours.metric == BATCH:
         # a number that was searched for is known to lie between two others
         a, b = (side.interval or Interval(side.values[0], side.values[0], Spread.BAND) for side in (of, against))
         interval = Interval(a.low / b.high, a.high / b.low, Spread.BAND)
     about = of.about if of.about == against.about else "; ".join(filter(None, (of.about, f"the other: {against.about}")))
-    unit = "×" if kind is Kind.RATIO else of.unit
+    kind, unit = (Kind.RATIO, "×") if is_ratio else (Kind.DIFFERENCE, of.unit)
     return Figure(value, None if exact else interval, len(pairs), kind, ours.metric, unit, exact, about)
 
 
