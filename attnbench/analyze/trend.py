@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -158,41 +158,40 @@ def look(entries: Sequence[Entry], tracks: Sequence[Track], quantity: Quantity, 
     Older runs are still what newer ones are held against.
     """
     first = sum(not entry.problem and entry.started < since for entry in entries)
-    floors = [SMALLEST_SHARE if quantity.bounds == (0.0, 1.0) else 0.0] * len(tracks)
-    if quantity.unit is Unit.BYTES and quantity.name not in EXACT:
-        # changes of little memory are page sizes and pools; of the largest batch that fits it is never little
-        floors = [0.0 if track.cell.batch is Batch.LARGEST else SMALLEST_BYTES / track.cell.problem.B for track in tracks]
-    used = []
-    for track, floor in zip(tracks, floors, strict=True):
+    trends = []
+    for track in tracks:
+        floor = SMALLEST_SHARE if quantity.bounds == (0.0, 1.0) else 0.0
+        if quantity.unit is Unit.BYTES and quantity.name not in EXACT and track.cell.batch is not Batch.LARGEST:
+            # changes of little memory are page sizes and pools; of the largest batch that fits it is never little
+            floor = SMALLEST_BYTES / track.cell.problem.B
         known = np.maximum(track.values, floor) > 0
         if quantity.name == MEMORY and known.any():
             # only those of the counter that was read last
             known &= track.counters == track.counters[known][-1]
-        used.append(np.flatnonzero(known))
-    logs = [np.log(np.maximum(track.values, floor)[at]) for track, floor, at in zip(tracks, floors, used, strict=True)]
+        trends.append(Trend(track, np.flatnonzero(known), margin=margin, floor=floor))
+    logs = [np.log(trend.values) for trend in trends]
     stepped = steps(logs, margin)
     # what p one step more would have to keep to, among those that were found and all series without any
     level = LEVEL * (1 + sum(map(len, stepped))) / max(1, sum(max(1, len(found)) for found in stepped))
-    trends = []
-    for track, floor, chosen, y, found in zip(tracks, floors, used, logs, stepped, strict=True):
+    for i, (trend, y, found) in enumerate(zip(trends, logs, stepped, strict=True)):
         # by time all failures are told; of another figure nothing is lost where none was ever recorded
-        told_of = quantity.name == TIME or not np.isnan(track.values).all()
-        switches, passing = _switches(track.failures < 0) if told_of else ([], 0)
+        told_of = quantity.name == TIME or not np.isnan(trend.track.values).all()
+        switches, passing = _switches(trend.track.failures < 0) if told_of else ([], 0)
         # the last word on a cell that comes back slower is that it is slower
-        turns = [*(_switch(track, at) for at in switches), *(_step(track, chosen, step, quantity) for step in found)]
+        turns = [*(_switch(trend.track, at) for at in switches), *(_step(trend, step, quantity) for step in found)]
         told = tuple(sorted((turn for turn in turns if turn.first >= first), key=lambda turn: turn.at))
         least = smallest(y, found, margin, min(LEVEL, level))
-        trends.append(Trend(track, chosen, told, found, passing, margin, least, floor))
+        trends[i] = replace(trend, turns=told, steps=found, passing=passing, smallest=least)
     return Trends(entries, tuple(trends), quantity, margin, first)
 
 
-def _step(track: Track, used: Integers, step: Step, quantity: Quantity) -> Turn:
-    height = step.after - step.before
-    at = int(used[step.at])
+def _step(trend: Trend, step: Step, quantity: Quantity) -> Turn:
+    height, runs = step.after - step.before, trend.track.runs
+    at = int(trend.used[step.at])
     return Turn(
         verdict=Verdict.FASTER if (height > 0) == quantity.more_is_better else Verdict.SLOWER,
-        last=int(track.runs[used[step.at - 1]]),
-        first=int(track.runs[at]),
+        last=int(runs[trend.used[step.at - 1]]),
+        first=int(runs[at]),
         at=at,
         before=math.exp(step.before),
         after=math.exp(step.after),
