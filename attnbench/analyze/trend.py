@@ -12,7 +12,7 @@ from attnbench.analyze.change_points import LEVEL, STAY, Step, deviation, smalle
 from attnbench.analyze.compare import EXACT, SMALLEST_BYTES
 from attnbench.analyze.quantities import MEMORY, TIME, Center, Quantity, Unit, quantities
 from attnbench.analyze.statistics import Interval, Spread
-from attnbench.analyze.verdict import MARGIN, Verdict
+from attnbench.analyze.verdict import Verdict
 from attnbench.schema.cell import Batch
 from attnbench.schema.history import Entry, Floats, Integers, Track
 
@@ -54,17 +54,17 @@ class Trend:
     track: Track
     used: Integers
     """Positions in the track of the points that are compared: those with a positive number, read by one counter."""
+    margin: float
+    floor: float
+    """Smaller numbers are compared as this one."""
     turns: tuple[Turn, ...] = ()
     """In the order of the runs, and only those that are asked for."""
     steps: tuple[Step, ...] = ()
     """All changes of the level, `at` as a position in `used`."""
     passing: int = 0
     """Failures that did not stay for two runs."""
-    margin: float = MARGIN
     smallest: float = math.inf
     """The smallest change, as a share, that could have been seen; the margin where noise could not hide one of that size."""
-    floor: float = 0.0
-    """Smaller numbers are compared as this one."""
 
     @property
     def values(self) -> Floats:
@@ -132,8 +132,8 @@ class Trends:
     entries: Sequence[Entry]
     trends: tuple[Trend, ...]
     quantity: Quantity
-    margin: float = MARGIN
-    since: int = 0
+    margin: float
+    since: int
     """Only turns from this entry on were asked for."""
 
     @property
@@ -168,7 +168,7 @@ def look(entries: Sequence[Entry], tracks: Sequence[Track], quantity: Quantity, 
         if quantity.name == MEMORY and known.any():
             # only those of the counter that was read last
             known &= track.counters == track.counters[known][-1]
-        trends.append(Trend(track, np.flatnonzero(known), margin=margin, floor=floor))
+        trends.append(Trend(track, np.flatnonzero(known), margin, floor))
     logs = [np.log(trend.values) for trend in trends]
     stepped = steps(logs, margin)
     # what p one step more would have to keep to, among those that were found and all series without any
