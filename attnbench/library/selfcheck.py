@@ -63,13 +63,18 @@ def selfcheck(  # noqa: PLR0913 - one parameter an option
     reach, asked = share(margin, "margin") if margin is not None else None, How.of(how, "selfcheck", without=("impl",))
     if resume is None:
         injected = share(inject, "inject") if inject is not None else 0.0
-        name, verdicts, replicates = method or "softmax.sdpa", verdicts or 200, asked.replicates or 10
+        name, verdicts = method or "softmax.sdpa", 200 if verdicts is None else verdicts
+        replicates = 10 if asked.replicates is None else asked.replicates
         registry.find(name)
+        for argument, value, least in (("verdicts", verdicts, 1), ("replicates", replicates, 2)):
+            if value < least:
+                raise ArgumentError(argument, value, f"must be at least {least}")
         if (processes := 2 * verdicts * replicates) > MOST_PROCESSES:
             many = f"with {replicates} replicates a side that is {processes:,} processes"
             raise ArgumentError("verdicts", verdicts, f"{many}; at most {MOST_PROCESSES:,} make sense")
         slowed = {"name": _SLOWED, "params": {"method": (name,), "share": (0.0, injected)}}
-        axes, budget = {"N": N or 512, "causal": bool(causal)}, {"seconds": seconds or 0.2}
+        axes = {"N": 512 if N is None else N, "causal": bool(causal)}
+        budget = {"seconds": 0.2 if seconds is None else seconds}
         data = {
             "name": "selfcheck",
             "source": "one method under two names",
