@@ -201,15 +201,7 @@ def record(  # noqa: PLR0913 - one parameter an option
         raise ArgumentError("out", out, "the name must end in .safetensors")
     if isinstance(run, str | Path) and (Path(run) / "config.json").is_file():
         of_a_run = {"method": method, "task": task, "replicate": replicate}
-        if name := next(filter(of_a_run.get, of_a_run), ""):
-            why = "it says which training of a run is meant; a folder of transformers is one model"
-            raise ArgumentError(name, of_a_run[name], why)
-        from attnbench.hf.recording import record_folder
-
-        try:
-            return record_folder(Path(run), file, text, N or _LENGTH, sequences)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{run}: {error}") from None
+        return _from_transformers(Path(run), file, text, _LENGTH if N is None else N, sequences, of_a_run)
     folder = read(run).folder
     if text:
         raise ArgumentError("text", text, "a model of transformers reads it; one of a run reads its own task")
@@ -238,6 +230,22 @@ def record(  # noqa: PLR0913 - one parameter an option
         return record_file(checkpoint, file, sequences)
     except OSError as error:
         raise ArgumentError("out", out, str(error.strerror)) from None
+
+
+def _from_transformers(
+    folder: Path, file: Path, text: str, N: int, sequences: int, of_a_run: Mapping[str, object]
+) -> Mapping[str, tuple[int, ...]]:
+    if name := next(filter(of_a_run.get, of_a_run), ""):
+        why = "it says which training of a run is meant; a folder of transformers is one model"
+        raise ArgumentError(name, of_a_run[name], why)
+    if N < 1:
+        raise ArgumentError("N", N, "must be at least 1")
+    from attnbench.hf.recording import record_folder
+
+    try:
+        return record_folder(folder, file, text, N, sequences)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder}: {error}") from None
 
 
 def add_to_history(*runs: RunLike, to: str | Path) -> list[str]:
