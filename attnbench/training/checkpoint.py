@@ -22,7 +22,6 @@ from attnbench.store.run_folder import checkpoint_of
 from attnbench.training.loop import Curve, Progress
 from attnbench.version import __version__
 
-_FORMAT = "1"
 _EVERY = 30.0
 _MODEL, _OPTIMISER = "model.", "optimiser."
 
@@ -30,6 +29,7 @@ _MODEL, _OPTIMISER = "model.", "optimiser."
 def name_of(progress: Progress, job: Job) -> dict[str, str]:
     """Return what must be the same for a training to be resumed: the cell, its batch and seed, the data, and versions."""
     same = {
+        "format": 1,
         "key": job.cell.key,
         "replicate": job.replicate,
         "seed": job.seed,
@@ -38,7 +38,7 @@ def name_of(progress: Progress, job: Job) -> dict[str, str]:
         "torch": torch.__version__,
         "attnbench": _trainer(),
     }
-    return {"format": _FORMAT, **{name: str(value) for name, value in same.items()}}
+    return {name: str(value) for name, value in same.items()}
 
 
 @cache
@@ -56,7 +56,6 @@ class Keeper:
     """Saves a training every so many seconds, if there is a folder; a full disk costs the checkpoint, never the training."""
 
     job: Job
-    every: float = _EVERY
     now: Callable[[], float] = time.monotonic
     not_kept: str = field(default="", init=False)
     """Why the newest state could not be saved; empty where it was."""
@@ -66,12 +65,13 @@ class Keeper:
 
     def now_and_then(self, progress: Progress) -> None:
         """Save the training if the last time is long enough ago; not at its end, when it is first to be judged."""
-        if self.now() - self._last >= self.every and not progress.finished:
+        if self.now() - self._last >= _EVERY and not progress.finished:
             self.keep(progress)
             self._last = self.now()
 
     def keep(self, progress: Progress) -> None:
         """Save the training now, or note why it cannot be."""
+        self.not_kept = ""
         if self.job.folder is None:
             return
         try:
@@ -79,8 +79,6 @@ class Keeper:
         except OSError as error:
             # the words of the system alone: a record names no place on this machine
             self.not_kept = error.strerror or type(error).__name__
-        else:
-            self.not_kept = ""
 
     def forget(self) -> None:
         """Remove what was saved, for to go on from it would be to hide what was wrong with the training."""

@@ -19,7 +19,6 @@ from attnbench.training.transformer import Transformer
 
 LENGTHS = 16
 """The number of lengths that attentions are built for. What is computed is longer than the prefix, by N / 32 on average."""
-Attend = Callable[..., tuple[Tensor, State]]
 NOT_CAUSAL = "sequences are made token by token, which is causal; set causal: true"
 STEP_BY_STEP, ANEW = "step by step", "whole prefix anew"
 
@@ -108,7 +107,7 @@ class ByStep:
             x, states = self.model.embed(tokens, self.length), []
             for layer, block in enumerate(self.model.layers):
                 inputs = block.inputs(x)
-                call: Attend
+                call: Callable[..., tuple[Tensor, State]]
                 if self.states:
                     call = partial(block.attention.step, state=self.states[layer])
                 else:

@@ -84,8 +84,8 @@ def judge(model: Transformer, held_out: Batch) -> tuple[float, float]:
             for first in range(0, rows, B):
                 # the method takes B sequences: the last batch is filled with the first rows, which are not judged again
                 numbers = torch.arange(first, first + B, device=held_out.tokens.device)
-                chosen = held_out.rows(numbers % rows)
-                batch = Batch(chosen.tokens, chosen.targets, chosen.judged & (numbers < rows).unsqueeze(1))
+                chosen, is_new = numbers % rows, (numbers < rows).unsqueeze(1)
+                batch = Batch(held_out.tokens[chosen], held_out.targets[chosen], held_out.judged[chosen] & is_new)
                 said, _ = model(batch.tokens)
                 loss += float(nats(said, batch, alphabet).sum(dtype=torch.float64))
                 counted += int(count(said, batch)) if alphabet.levels is None else 0

@@ -29,11 +29,7 @@ class Duplication(TaskData):
         lengths = f"{longest}" if self.shortest == longest else f"{shortest} to {longest}"
         self.name = f"copy of {lengths} symbols out of {symbols}"
         self.alphabet = Alphabet(symbols + 1)
-
-    @property
-    def chance(self) -> Chance:
-        """The score of any symbol."""
-        return Chance.uniform(self.symbols)
+        self.chance = Chance.uniform(symbols)
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
         """Draw B words, each symbol independently."""

@@ -24,11 +24,7 @@ class Induction(TaskData):
         self.N, self.symbols = N, symbols
         self.name = f"induction over {symbols} symbols"
         self.alphabet = Alphabet(symbols + 1)
-
-    @property
-    def chance(self) -> Chance:
-        """The score of any symbol."""
-        return Chance.uniform(self.symbols)
+        self.chance = Chance.uniform(symbols)
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
         """Draw B sequences; the first special token is anywhere from the first place to the third from the end."""

@@ -21,7 +21,6 @@ VOCABULARY = PAD + 1
 _FEWEST, _MOST, _DEEPEST = 2, 5, 10
 _SHAPES = 1024
 _SEED, _HELD_OUT_SEED, _CHANCE_SEED = 0xA511E9B3, 0xC2B2AE35, 0x85EBCA6B
-_SAMPLE = 1 << 13
 
 
 @dataclass
@@ -68,37 +67,35 @@ def make_shapes(count: int, N: int, seed: int) -> Shapes:
     source = torch.Generator().manual_seed(seed)
     draws = (number for _ in endless() for number in torch.rand(4096, generator=source).tolist())
     grown = (grow(_pick(max(4, N // 4), N - 1, draws), draws) for _ in range(count))
-    tokens, operators, arguments, depths = zip(*(_written(root, N - 1 - length) for root, length in grown), strict=True)
+    tokens, operators, depths = zip(*(_written(root, N - 1 - length) for root, length in grown), strict=True)
     most = max(map(len, operators))
-    operator = torch.tensor([places + [N] * (most - len(places)) for places in operators])
+    operator = torch.tensor([[*places, *[N] * (most - len(places))] for places in operators])
     argument = torch.full((count, most, _MOST), N)
-    for s, of_shape in enumerate(arguments):
-        for k, places in enumerate(of_shape):
+    for s, of_shape in enumerate(operators):
+        for k, places in enumerate(of_shape.values()):
             argument[s, k, : len(places)] = torch.tensor(places)
     return Shapes(torch.tensor(tokens), operator, argument, max(depths))
 
 
-def _written(root: Node, begin: int) -> tuple[list[int], list[int], list[list[int]], int]:
-    """Write an expression after so much padding: its tokens, the places of its operators and of their arguments, its depth."""
+def _written(root: Node, begin: int) -> tuple[list[int], dict[int, list[int]], int]:
+    """Write an expression after so much padding: its tokens, the places of the arguments of each operator, and its depth."""
     tokens, depths = [PAD] * begin, []
-    operators: list[int] = []
-    arguments: list[list[int]] = []
+    operators: dict[int, list[int]] = {}
 
     def write(node: Node | None) -> int:
         """Write a digit, or an operator with all that is in it, and say where it begins."""
         place = len(tokens)
         tokens.append(0 if node is None else MIN)
         if node is not None:
-            own: list[int] = []
             depths.append(node.depth)
-            operators.append(place)
-            arguments.append(own)
-            own.extend(write(argument) for argument in node.arguments)
+            # noted before its arguments, as the outermost operator comes first
+            arguments = operators[place] = list[int]()
+            arguments.extend(write(argument) for argument in node.arguments)
             tokens.append(END)
         return place
 
     write(root)
-    return [*tokens, QUERY], operators, arguments, max(depths)
+    return [*tokens, QUERY], operators, max(depths)
 
 
 def _pick(least: int, most: int, draws: Iterator[float]) -> int:
@@ -131,7 +128,7 @@ class ListOps(TaskData):
     def chance(self) -> Chance:
         """The score of the most frequent value in 8192 sequences; small and large values are more frequent than others."""
         generator = torch.Generator().manual_seed(_CHANCE_SEED)
-        values = [self.batch(256, generator).targets[:, -1] for _ in range(_SAMPLE // 256)]
+        values = [self.batch(256, generator).targets[:, -1] for _ in range(8192 // 256)]
         return Chance.frequent(torch.bincount(torch.cat(values), minlength=DIGITS))
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:

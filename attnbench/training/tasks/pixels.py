@@ -43,7 +43,7 @@ def load_images(kind: str, folder: str = "") -> Images:
         if kind == "imagenet64":
             parts = read_imagenet(folder or kind)
         else:
-            parts = _digits(package) if kind == "digits" else _of_torchvision(kind)
+            parts = _digits() if kind == "digits" else _of_torchvision(kind)
     except ModuleNotFoundError as error:
         raise MissingPackageError(f"these images need {package}: pip install {package}") from error
     rows, columns, _ = PIXELS[kind]
@@ -53,13 +53,13 @@ def load_images(kind: str, folder: str = "") -> Images:
     return Images(kind, f"{kind} ({digest.hexdigest()[:8]})", training, rest)
 
 
-def _digits(package: str) -> tuple[Tensor, Tensor]:
+def _digits() -> tuple[Tensor, Tensor]:
     """Return the 1797 images of 8 x 8 pixels and 17 levels; the first 1500 are trained on.
 
     They are read from the file that scikit-learn's `load_digits` reads: importing the package takes a second, and a quarter
     of a gigabyte of address space that a limit on memory would count as the model's.
     """
-    file = distribution(package).locate_file("sklearn/datasets/data/digits.csv.gz")
+    file = distribution("scikit-learn").locate_file("sklearn/datasets/data/digits.csv.gz")
     # each row has 64 pixels, and then the digit
     images = torch.from_numpy(np.loadtxt(str(file), delimiter=",")[:, :-1])
     return images[:1500], images[1500:]

@@ -28,11 +28,8 @@ class Recall(TaskData):
             raise ValueError(f"{pairs} pairs need as many keys (there are {self.keys}) and N of {2 * pairs + 2} (it is {N})")
         self.name = f"recall of {pairs} pairs, {self.keys} keys and {self.values} values"
         self.alphabet = Alphabet(symbols + 1)
-
-    @property
-    def chance(self) -> Chance:
-        """The score of any value. Guessing among the values that were read is better: 1 / pairs."""
-        return Chance.uniform(self.values)
+        # of any value; guessing among the values that were read is better: 1 / pairs
+        self.chance = Chance.uniform(self.values)
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
         """Draw B sequences with a query for each pair, or as many as there is room for, at every second place."""

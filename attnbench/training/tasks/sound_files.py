@@ -49,11 +49,8 @@ class SoundFiles(TaskData):
         self.N, self.cut = N, min(len(files) - 1, -(-len(files) * 9 // 10))
         self.alphabet = Alphabet(len(letters) + 1, channels=CHANNELS)
         self.name = f"speech of {root.resolve().name} ({digest.hexdigest()[:8]})"
-
-    @property
-    def chance(self) -> Chance:
-        """The entropy of the held-out symbols, taken independently; who says nothing gets none of them right."""
-        return Chance(Chance.frequent(torch.bincount(torch.cat(self.texts[self.cut :]))).loss, accuracy=0.0)
+        # the entropy of the held-out symbols, taken independently; who says nothing gets none of them right
+        self.chance = Chance(Chance.frequent(torch.bincount(torch.cat(self.texts[self.cut :]))).loss, accuracy=0.0)
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
         """Draw B of the utterances to train on, with replacement."""

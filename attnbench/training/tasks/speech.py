@@ -40,11 +40,8 @@ class Tones(TaskData):
         self.pairs = list(product(range(low), range(low, tones)))[:symbols]
         self.alphabet = Alphabet(symbols + 1, channels=CHANNELS)
         self.name = f"speech of {self.least} to {self.most} symbols out of {symbols}"
-
-    @property
-    def chance(self) -> Chance:
-        """The loss of who knows how many symbols were said; who says nothing gets none of them right."""
-        return Chance(Chance.uniform(self.symbols).loss, accuracy=0.0)
+        # the loss of who knows how many symbols were said; who says nothing gets none of them right
+        self.chance = Chance(Chance.uniform(symbols).loss, accuracy=0.0)
 
     def batch(self, B: int, generator: torch.Generator) -> Batch:
         """Draw B utterances, the symbols of each independently."""

@@ -5,6 +5,7 @@ Suffixes: B sequences, N tokens.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -31,10 +32,6 @@ class Batch:
     def to(self, device: str) -> "Batch":
         """Return the batch on a device."""
         return Batch(self.tokens.to(device), self.targets.to(device), self.judged.to(device))
-
-    def rows(self, numbers: Tensor) -> "Batch":
-        """Return some of the sequences, in that order."""
-        return Batch(self.tokens[numbers], self.targets[numbers], self.judged[numbers])
 
 
 @dataclass(frozen=True)
@@ -97,10 +94,11 @@ class TaskData(ABC):
     rows: int | None = None
     columns: int | None = None
 
-    @property
-    @abstractmethod
+    # most tasks know it when they are made
+    @cached_property
     def chance(self) -> Chance:
         """The score of a model that has learnt how frequent the answers are, and nothing else."""
+        raise NotImplementedError
 
     @abstractmethod
     def batch(self, B: int, generator: torch.Generator) -> Batch:

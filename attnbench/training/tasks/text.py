@@ -70,16 +70,15 @@ def read_corpus(path: str) -> Corpus:
     if len(text) != sum(ENWIK8):
         found = f"training.data: {path} has {len(text):,} bytes, and enwik8 has {sum(ENWIK8):,}"
         raise ValueError(f"{found}; unpack all of enwik8.zip, or give a part of it another name")
-    return _cut(file.name, text, ENWIK8[0], ENWIK8[2])
+    return _cut(file.name, text, *ENWIK8[:2])
 
 
-def _cut(name: str, text: bytes, training: int | None = None, rest: int | None = None) -> Corpus:
-    """Train on the first bytes and hold the last ones out; nine tenths and a tenth where nothing is said."""
+def _cut(name: str, text: bytes, training: int | None = None, unused: int = 0) -> Corpus:
+    """Train on the first bytes, nine tenths where nothing is said, and hold out all but a few unused ones behind these."""
     # bytearray, because torch warns of a buffer that cannot be written to
     whole = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     cut = len(text) * 9 // 10 if training is None else training
-    held_out = len(text) - cut if rest is None else rest
-    return Corpus(f"{name} ({hashlib.sha256(text).hexdigest()[:8]})", whole[:cut], whole[len(text) - held_out :])
+    return Corpus(f"{name} ({hashlib.sha256(text).hexdigest()[:8]})", whole[:cut], whole[cut + unused :])
 
 
 def _books(folder: Path, path: str) -> Corpus:
