@@ -9,17 +9,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import CacheLayerMixin
+from transformers.cache_utils import DynamicLayer
 
 from attnbench.api import State, each_tensor, tensors_of
 from attnbench.hf.refusals import CannotError
 from attnbench.hf.rows import Rows
 
 
-class StateLayer(CacheLayerMixin):  # type: ignore[misc]
-    """Counts tokens and keeps states; keys and values pass through to the method, which adds them to its state."""
+class StateLayer(DynamicLayer):  # type: ignore[misc]
+    """Counts tokens and keeps states; keys and values pass through to the method, which adds them to its state.
 
-    is_sliding = False
+    Those that the base class keeps stay empty.
+    """
+
+    is_croppable = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,27 +30,16 @@ class StateLayer(CacheLayerMixin):  # type: ignore[misc]
         self.held: tuple[tuple[Rows, State], ...] = ()
         """Rows, and the state after their tokens."""
 
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:  # noqa: ARG002 - the base class's signature
-        """Note that there are tokens."""
-        self.is_initialized = True
-
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
         """Count the new tokens, and return their keys and values alone: [B, K, n, ·]."""
-        self.lazy_initialization(key_states, value_states)
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
         self.count, self.batch = self.count + key_states.shape[2], key_states.shape[0]
         return key_states, value_states
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Return how many tokens a mask is for, and which is the first."""
-        return self.count + query_length, 0
 
     def get_seq_length(self) -> int:
         """Return the tokens so far."""
         return self.count
-
-    def get_max_length(self) -> int:
-        """Return -1, for no limit that a mask has to know of."""
-        return -1
 
     def reset(self) -> None:
         """Forget all tokens."""
@@ -84,12 +76,6 @@ class StateLayer(CacheLayerMixin):  # type: ignore[misc]
     def state_bytes(self) -> int:
         """The bytes of all states."""
         return sum(x.numel() * x.element_size() for _, state in self.held for x in tensors_of(state))
-
-    def offload(self) -> None:
-        """Do nothing: states are small."""
-
-    def prefetch(self) -> None:
-        """Do nothing: states stay where they are."""
 
 
 def _rows_of(x: Tensor, rows: int, chosen: Tensor) -> Tensor:

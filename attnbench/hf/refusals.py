@@ -21,10 +21,9 @@ def refuse_unknown(name: str, dropout: float, others: dict[str, Any]) -> None:
         raise CannotError(f"{name}: it drops no weights out; set the model's attention_dropout to 0, not {dropout:g}")
     if others.get("output_attentions"):
         raise CannotError(f"{name}: it has no attention weights to give; set output_attentions=False")
-    wanted = {key: value for key, value in others.items() if key not in _HARMLESS and value is not None and value is not False}
-    if wanted:
-        key, value = next(iter(wanted.items()))
-        given = type(value).__name__ if hasattr(value, "shape") else repr(value)
-        raise CannotError(
-            f"{name}: the model asks for {key}={given}, which no method here knows; keep the model's own attention"
-        )
+    for key, value in others.items():
+        if key not in _HARMLESS and value is not None and value is not False:
+            given = type(value).__name__ if hasattr(value, "shape") else repr(value)
+            raise CannotError(
+                f"{name}: the model asks for {key}={given}, which no method here knows; keep the model's own attention"
+            )

@@ -36,8 +36,7 @@ def register(method: str, *, name: str = "", **params: Scalar) -> str:
     swap = f"attnbench.hf.swap(model, {method!r}) can"
     if kind.causality is Causality.VALUES_ONLY:
         raise CannotError(f"{called} lets queries see later keys in its choices, so that it cannot stand in a causal model")
-    if [each.name for each in kind.projections(problem)] != ["q", "k", "v"]:
-        takes = ", ".join(each.name for each in kind.projections(problem))
+    if (takes := ", ".join(each.name for each in kind.projections(problem))) != "q, k, v":
         raise CannotError(f"{called} takes {takes}, and a registered function is given q, k and v only; {swap} make the others")
     implementation = _Implementation(method, params, kind)
     if list(implementation.built(problem, torch.device("cpu")).parameters()):
@@ -96,7 +95,7 @@ class _Implementation:
 
     def built(self, problem: Problem, device: torch.device, window: int | None = None) -> AtAnyLength:
         """Return the method for these heads and widths, and any batch and length; within a window, what computes that."""
-        key = (problem.H, problem.kv_heads, problem.D, problem.M, problem.dtype, problem.causal, device, window)
+        key = (problem, device, window)
         if key not in self._built:
             method, params = self.method, self.params
             if window is not None:

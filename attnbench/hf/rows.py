@@ -34,10 +34,8 @@ class Rows:
 
     def write(self, o: Tensor, into: Tensor, start: int, stop: int) -> None:
         """Write the output of these tokens, [b, heads, stop - start, ·], into that of the batch."""
-        if self.at is None:
-            into[:, :, start:stop] = o
-        else:
-            into[self.at.to(into.device), :, start:stop] = o
+        rows = slice(None) if self.at is None else self.at.to(into.device)
+        into[rows, :, start:stop] = o
 
 
 def rows_alike(seen: Tensor | None, S: int, *, causal: bool) -> list[Rows]:

@@ -20,7 +20,7 @@ def load(folder: str | Path, **options: Any) -> PreTrainedModel:  # noqa: ANN401
     files = sorted(folder.glob("*.safetensors"))
     config = AutoConfig.from_pretrained(folder) if (folder / "config.json").is_file() else None
     plans = getattr(config, "attnbench", None)
-    if config is None or not plans or not files:
+    if not plans or not files:
         raise CannotError(f"{folder} holds no swapped model that save_pretrained wrote as safetensors")
     # the weights of the methods are no part of the model before it is swapped, of which there would be a warning
     told = logging.get_verbosity()

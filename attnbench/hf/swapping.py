@@ -119,8 +119,7 @@ def swapped_in(module: nn.Module) -> "Swapped | None":
 def _owner(model: nn.Module, module: nn.Module) -> PreTrainedModel:
     """Find the innermost model around a module: the one that is given the attention mask and the positions."""
     models = [each for each in model.modules() if isinstance(each, PreTrainedModel)]
-    around = [each for each in models if any(part is module for part in each.modules())]
-    return around[-1]
+    return [each for each in models if any(part is module for part in each.modules())][-1]
 
 
 class Swapped(nn.Module):
@@ -322,14 +321,13 @@ class _WithPenalty(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, o: Tensor, penalty: Tensor) -> Tensor:  # noqa: ANN401
         """Return the output."""
-        ctx.like = penalty.shape, penalty.dtype, penalty.device
+        ctx.one = torch.ones_like(penalty)
         return o.view_as(o)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
         """Return the output's gradient, and 1 for the penalty."""
-        shape, dtype, device = ctx.like
-        return gradients[0], torch.ones(shape, dtype=dtype, device=device)
+        return gradients[0], ctx.one
 
 
 def _linear(width: int, outputs: int) -> nn.Linear:

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from attnbench import registry
-from attnbench.api import Attention
 from attnbench.measure import devices
 from attnbench.measure.host_memory import Reading
 from attnbench.schema.cell import Cell, Workload
@@ -158,13 +157,16 @@ class Update(WholeModel):
 
 def whole_model(cell: Cell, seed: int) -> WholeModel:
     """Build the model with the method in its layers, and what its workload needs. Raises what model and method raise."""
+    from attnbench import hf
+
     set_up(cell, seed)
-    kind = registry.load(cell.method)
-    model = build(cell, kind)
-    source, p = torch.Generator().manual_seed(seed), cell.problem
+    source, p, own = torch.Generator().manual_seed(seed), cell.problem, registry.load(cell.method).in_models
+    model = read_model(cell, attn_implementation=own or "sdpa")
+    if not own:
+        params: dict[str, Any] = dict(cell.params)
+        hf.swap(model, cell.method, swapped_numbers(model, model_of(cell)), capacity=p.N, **params)
     vocabulary = model.config.get_text_config().vocab_size
     tokens = torch.randint(vocabulary, (p.B, p.N), generator=source).to(cell.device)
-    own = kind.in_models
     # of the model's own attention too there is a method, which says what its tier is
     swapped = swapped_layers(model)
     method = swapped[0].attention.own if swapped else registry.build_for(cell.call)
@@ -180,17 +182,6 @@ def whole_model(cell: Cell, seed: int) -> WholeModel:
     if p.N > 1:
         reader.read(tokens[:, :-1], filled)
     return NextToken(**about, inputs=(tokens[:, -1:],), filled=filled)
-
-
-def build(cell: Cell, kind: type[Attention]) -> Any:  # noqa: ANN401 - a model of transformers
-    """Build the model that a cell states, with its method in the layers that do not keep their own attention."""
-    from attnbench import hf
-
-    model = read_model(cell, attn_implementation=kind.in_models or "sdpa")
-    if not kind.in_models:
-        params: dict[str, Any] = dict(cell.params)
-        hf.swap(model, cell.method, swapped_numbers(model, model_of(cell)), capacity=cell.problem.N, **params)
-    return model
 
 
 def read_model(cell: Cell, **options: str) -> Any:  # noqa: ANN401 - a model of transformers
