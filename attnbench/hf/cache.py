@@ -17,10 +17,7 @@ from attnbench.hf.rows import Rows
 
 
 class StateLayer(DynamicLayer):  # type: ignore[misc]
-    """Counts tokens and keeps states; keys and values pass through to the method, which adds them to its state.
-
-    Those that the base class keeps stay empty.
-    """
+    """Counts tokens and keeps states; keys and values pass through to the method, and those of the base class stay empty."""
 
     is_croppable = False
 

@@ -55,11 +55,10 @@ def needle(text: Tensor, known: Tensor, source: torch.Generator) -> Probe:
     S, N = text.shape
     half = max(1, min(_NEEDLE, N // 8))
     hidden = known[torch.randint(len(known), (S, 2 * half), generator=source)]
-    room = N - 4 * half
-    depths = torch.linspace(0, max(0, room), S).long().tolist()
+    room = max(0, N - 4 * half)
+    depths = torch.linspace(0, room, S).long().tolist()
     rows = [
-        torch.cat([row[:depth], straw, row[depth : max(0, room)], straw])
-        for row, straw, depth in zip(text, hidden, depths, strict=True)
+        torch.cat([row[:depth], straw, row[depth:room], straw]) for row, straw, depth in zip(text, hidden, depths, strict=True)
     ]
     tokens = torch.stack(rows)
     asked = torch.zeros(S, tokens.shape[1] - 1, dtype=torch.bool)

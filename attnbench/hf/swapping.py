@@ -16,7 +16,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from attnbench import registry
-from attnbench.api import Attention, Causality, Problem, Projection, Scalar
+from attnbench.api import Causality, Problem, Projection, Scalar
 from attnbench.hf.any_length import AtAnyLength
 from attnbench.hf.cache import StateLayer
 from attnbench.hf.refusals import CannotError, refuse_unknown
@@ -135,7 +135,11 @@ class Swapped(nn.Module):
         if kind.causality is not Causality.FULL:
             raise CannotError(f"{plan.method} is not causal, and the layers of this model are")
         weight = next(module.parameters())
-        problem = _problem(config, module, kind, plan.capacity, weight)
+        heads = int(getattr(module, "num_heads", 0) or config.num_attention_heads)
+        kv_heads = int(getattr(config, "num_key_value_heads", 0) or heads) if kind.grouped else heads
+        width = int(getattr(module, "head_dim", 0) or config.hidden_size // heads)
+        dtype = str(weight.dtype).removeprefix("torch.")
+        problem = Problem(H=heads, N=plan.capacity, D=width, kv_heads=kv_heads, dtype=dtype, causal=True)
         told = {name: value for name, value in (("layer", layer), ("layers", layers)) if name in signature(kind).parameters}
         self.attention = AtAnyLength(plan.method, {**told, **plan.params}, problem, weight.device)
         self.projections = kind.projections(problem)
@@ -335,15 +339,6 @@ def _linear(width: int, outputs: int) -> nn.Linear:
     nn.init.normal_(made.weight, std=_STD)
     nn.init.zeros_(made.bias)
     return made
-
-
-def _problem(config: Any, module: Any, kind: type[Attention], capacity: int, weight: Tensor) -> Problem:  # noqa: ANN401
-    """Return the problem of a layer, with as many heads of k and v as the method is given."""
-    heads = int(getattr(module, "num_heads", 0) or config.num_attention_heads)
-    kv_heads = int(getattr(config, "num_key_value_heads", 0) or heads) if kind.grouped else heads
-    width = int(getattr(module, "head_dim", 0) or config.hidden_size // heads)
-    dtype = str(weight.dtype).removeprefix("torch.")
-    return Problem(H=heads, N=capacity, D=width, kv_heads=kv_heads, dtype=dtype, causal=True)
 
 
 def _attend(  # noqa: PLR0913, PLR0917 - as transformers calls it

@@ -135,12 +135,8 @@ class Anew:
     def __init__(self, model: Transformer, B: int) -> None:
         self.model, self.B = model, B
         self.attentions = attentions_by_length(model, B)
+        """The attentions of all layers, by the length that they were built for, from short to long."""
         self.begin()
-
-    @property
-    def lengths(self) -> list[int]:
-        """The lengths that attentions were built for, from short to long."""
-        return sorted(self.attentions)
 
     def begin(self) -> None:
         """Forget the tokens."""
@@ -150,7 +146,7 @@ class Anew:
         """Send all tokens so far through all layers again."""
         self.tokens = torch.cat([self.tokens, tokens], dim=1)
         n = self.tokens.shape[1]
-        length = min(each for each in self.attentions if each >= n)
+        length = next(each for each in self.attentions if each >= n)
         padded = torch.nn.functional.pad(self.tokens, (0, length - n))
         with self.model.precision:
             x = self.model.embed(padded)

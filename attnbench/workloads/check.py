@@ -316,9 +316,9 @@ def _future(setting: Setting, tolerance: float, seed: int) -> _Finding:
             x[:, :, middle:] = x[:, :, middle:].flip(2) / 2
         return x
 
-    changed = each_once(setting.inputs, with_other_future)
-    chosen = (i == 2 or method.causality is Causality.FULL for i in range(len(changed)))
-    later = [new if changes else old for new, old, changes in zip(changed, setting.inputs, chosen, strict=True)]
+    later = each_once(setting.inputs, with_other_future)
+    if method.causality is not Causality.FULL:
+        later = (*setting.inputs[:2], later[2], *setting.inputs[3:])
     outputs = []
     for inputs in (setting.inputs, later):
         torch.manual_seed(seed)

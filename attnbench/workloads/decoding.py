@@ -97,9 +97,6 @@ class Sequence(Setting):
             o, state = self.method.step(*self.pool[t % len(self.pool)], state=state)
         return o
 
-    def add_sets(self, count: int) -> None:
-        """Do nothing: each call takes many different tokens already."""
-
     def refill(self, seed: int) -> None:
         """Draw other tokens for the pool."""
         source = generator(self.cell, seed)

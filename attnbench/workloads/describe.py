@@ -19,8 +19,6 @@ from attnbench.training.reading import NOT_CAUSAL
 from attnbench.workloads.check import check_cells
 from attnbench.workloads.recording import Recording
 
-_STATED = ("paper", "forward", "reference")
-"""What every attention has to define."""
 _recording = cache(Recording.read)
 _RELATIVE = re.compile(r"^\s*from (\.+)([\w.]*) import \(?([\w, ]*)", re.MULTILINE)
 
@@ -29,7 +27,7 @@ def describe(inquiry: Inquiry) -> Description:
     """Ask the class; nothing is built. Raises UnknownMethodError if it is unfinished, and whatever its import raises."""
     method = registry.load(inquiry.method)
     abstract: frozenset[str] = getattr(method, "__abstractmethods__", frozenset())
-    if absent := [name for name in _STATED if name in abstract or not hasattr(method, name)]:
+    if absent := [name for name in ("paper", "forward", "reference") if name in abstract or not hasattr(method, name)]:
         raise registry.UnknownMethodError(
             f"{inquiry.method} is not finished: it has no {', no '.join(absent)}; attnbench.api.Attention says what each is"
         )
@@ -155,9 +153,7 @@ def source_digest(method: type[Attention]) -> str:
         if each in found or not each.is_file():
             continue
         found.add(each)
-        for dots, module, names in (
-            _RELATIVE.findall(each.read_text(encoding="utf-8", errors="replace")) if each.suffix == ".py" else ()
-        ):
+        for dots, module, names in _RELATIVE.findall(each.read_text(encoding="utf-8", errors="replace")):
             target = each.parents[: len(dots)][-1].joinpath(*filter(None, module.split(".")))
             # what is imported is a file, or the files of a folder
             waiting += [target.with_suffix(".py"), *(target / f"{name.strip()}.py" for name in names.split(","))]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnbench import registry
-from attnbench.api import each_once
+from attnbench.api import each_once, tensors_of
 from attnbench.measure import devices
 from attnbench.schema import outcome
 from attnbench.schema.cell import Workload
@@ -72,8 +72,7 @@ def measure_numerics(job: Job) -> Outcome:
 def _called(setting: Setting, seed: int) -> list[Tensor]:
     """Return the output and, with a backward, all gradients of a call; the same seed gives the same random numbers in it."""
     torch.manual_seed(seed + 2)
-    result = setting.call()
-    return [x.detach() for x in (result if isinstance(result, tuple) else (result,)) if isinstance(x, Tensor)]
+    return [x.detach() for x in tensors_of(setting.call())]
 
 
 def _of_rows(setting: Setting, o: Tensor, choices: Tensor | None, source: random.Random) -> dict[str, float]:

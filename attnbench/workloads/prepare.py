@@ -89,7 +89,7 @@ class Generation(Modelled):
             # otherwise the next trial would hold its own states and these
             self.reader.begin()
             return said
-        for length in self.reader.lengths:
+        for length in self.reader.attentions:
             self.reader.begin()
             said = self.reader.read(first.expand(-1, length))
         return said
@@ -98,7 +98,7 @@ class Generation(Modelled):
     def trials(self) -> float:
         """The number of trials that take as long as a call: the last step counts for all, and each length for all below."""
         N = self.cell.problem.N
-        return N if isinstance(self.reader, ByStep) else N / len(self.reader.lengths)
+        return N if isinstance(self.reader, ByStep) else N / len(self.reader.attentions)
 
     @torch.inference_mode()
     def first_token(self) -> Tensor:

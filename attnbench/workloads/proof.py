@@ -13,7 +13,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from attnbench.api import Attention
+from attnbench.api import Attention, tensors_of
 from attnbench.measure.clock import Call, Clock
 from attnbench.measure.loop import MIN_SAMPLES
 from attnbench.schema.noun import Facts
@@ -164,7 +164,7 @@ class Proof:
         setting.refill(self.seed)
         first = setting.cell.first_token
         looked_at = last_tokens(p.B, p.H, p.N, source, first) if first else places(p.B, p.H, p.N, setting.span, source)
-        self.choices = None if setting.cell.first_token else setting.choices(self.seed, draws=self.clock.unrolled)
+        self.choices = None if first else setting.choices(self.seed, draws=self.clock.unrolled)
         weighed, affordable = [], 0
         if setting.gradient is not None:
             affordable = self._affordable(looked_at)
@@ -191,7 +191,7 @@ class Proof:
         if len(self.samples) < MIN_SAMPLES:
             # it was timed as all others, so where there are few it counts as one of them
             self.samples.append(seconds)
-        tensors = [x for x in (result if isinstance(result, tuple) else (result,)) if isinstance(x, Tensor)]
+        tensors = tensors_of(result)
         if not all(bool(x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite()) for x in tensors):
             raise WrongError(f"it gave numbers that are not finite, {setting.shape_in_words}")
         self._row(looked_at[0], at_once[0])

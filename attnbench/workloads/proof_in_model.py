@@ -124,9 +124,8 @@ def _forward(setting: Setting, source: random.Random) -> Looked:
     gradients: Sequence[Tensor] = ()
     learns = setting.cell.workload.learns
     with torch.set_grad_enabled(learns):
-        if learns:
-            for x in unique(setting.inputs):
-                x.requires_grad_()
+        for x in unique(setting.inputs):
+            x.requires_grad_(learns)
         torch.manual_seed(seed)
         o = setting.forward()
         if learns:

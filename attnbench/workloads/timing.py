@@ -123,7 +123,8 @@ def measure_time(job: Job, mark: Callable[[], object] = int) -> Measured | Faile
 
 def input_sets(setting: Setting, job: Job) -> int:
     """Return how many sets of inputs calls take in turns: as many as a small share of memory holds; 1 for a kept graph."""
-    if job.cell.clock.replays or isinstance(setting, Modelled | Backward):
+    # a call that decodes a whole sequence takes many different tokens already
+    if job.cell.clock.replays or isinstance(setting, Modelled | Backward | Sequence):
         return 1
     memory = job.limits.memory_bytes or devices.free_bytes(job.cell.device)
     size = sum(x.numel() * x.element_size() for x in unique(setting.inputs))

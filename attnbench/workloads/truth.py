@@ -7,7 +7,7 @@ import copy
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -102,9 +102,9 @@ class Truth:
 
         A sum that cancels, such as the one product of a first token, is exact by luck in any single one of these.
         """
-        yield Truth(self.method, self.inputs, self.choices, self.key_mask, wide=False)
+        yield replace(self, wide=False)
         for number in range(_ROUNDINGS):
-            yield Truth(self.method, self.inputs, self.choices, self.key_mask, moved=number)
+            yield replace(self, moved=number)
 
     def rows(self, place: Place) -> Tensor:
         """Return the right rows at a place, [n, M]. Raises NoTruthError, and whatever the definition raises."""

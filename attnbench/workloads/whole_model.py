@@ -36,7 +36,7 @@ class WholeModel(Modelled):
 
     @property
     def facts(self) -> Facts:
-        """What a reader must know about the model, and the share of the attention in the time of some calls."""
+        """What a reader must know about the model."""
         layers = self.model.config.get_text_config().num_hidden_layers
         parameters = sum(x.numel() for x in self.model.parameters())
         return {"parameters": parameters, "layers": layers, "transformers": registry.installed_version("transformers") or ""}
