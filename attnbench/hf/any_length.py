@@ -24,16 +24,11 @@ class AtAnyLength(nn.Module):
 
     def __init__(self, method: str, params: dict[str, Scalar], problem: Problem, device: torch.device) -> None:
         super().__init__()
-        self.method, self.params = method, params
+        self.method, self.params, self.label = method, params, label(method, params)
         self.own = self._build(problem, device)
         self._called: dict[tuple[object, ...], Attention] = {}
         # that another length is another function is said here, and not in the middle of a sequence
         self._sharing(problem.model_copy(update={"N": max(1, problem.N // 16)}), device)
-
-    @property
-    def label(self) -> str:
-        """The method with its parameters."""
-        return label(self.method, self.params)
 
     def forward(self, *inputs: Tensor, **choices: Tensor) -> Tensor:
         """Attend whole sequences, differentiable: [B, heads, N, ·] each -> [B, H, N, M]."""

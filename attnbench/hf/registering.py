@@ -79,18 +79,29 @@ class _Implementation:
         sees = self._sees(attention_mask, causal)
         if not sees.causal and (getattr(module, "is_decoder", False) or getattr(module, "is_cross_attention", False)):
             raise CannotError(f"{self.method}: queries attend to keys of another sequence; every method here is of one")
-        method = self._for(query, key, value, sees)
-        n, S = query.shape[2], key.shape[2]
+        H, n, S = query.shape[1], query.shape[2], key.shape[2]
+        if n != S and not sees.causal:
+            raise CannotError(f"{self.method}: {n} queries attend to {S} keys of another sequence; every method here is of one")
+        sees_all = sees.window is None or min(S, self.window or S) <= sees.window
+        window = None if sees_all else sees.window
+        if window is not None and not self.kind.windowed:
+            raise CannotError(f"{self.method}: this layer sees {window} tokens only, and the method has no form with a window")
+        kv_heads = key.shape[1] if self.kind.grouped else H
+        dtype = str(query.dtype).removeprefix("torch.")
+        problem = Problem(
+            H=H, N=_TRIED.N, D=query.shape[3], M=value.shape[3], kv_heads=kv_heads, dtype=dtype, causal=sees.causal
+        )
+        method = self.built(problem, query.device, window)
         key, value = (shared(x, query, method.own) for x in (key, value))
         inputs = type(method.own).admit(method.own.problem, scaled(query, scaling), key, value)
         o = value.new_zeros(*query.shape[:3], value.shape[3])
         for rows in rows_alike(sees.keys, S, causal=sees.causal):
             # the queries are those of the last n keys
-            first = max(rows.start, S - n)
-            q = rows.of(inputs[0], first - (S - n), rows.stop - (S - n))
+            first, stop = max(rows.start - (S - n), 0), rows.stop - (S - n)
+            q = rows.of(inputs[0], first, stop)
             k, v = (rows.of(x, rows.start, rows.stop) for x in inputs[1:])
             if q.shape[2]:
-                rows.write(_attend(method, q, k, v), o, first - (S - n), rows.stop - (S - n))
+                rows.write(_attend(method, q, k, v), o, first, stop)
         return o.transpose(1, 2).contiguous(), None
 
     def built(self, problem: Problem, device: torch.device, window: int | None = None) -> AtAnyLength:
@@ -115,21 +126,6 @@ class _Implementation:
         if causal:
             raise CannotError(f"{self.method}: this model asks for no mask, so that nothing says whether it is causal")
         return Seen(causal=False, keys=None, window=None)
-
-    def _for(self, q: Tensor, k: Tensor, v: Tensor, sees: Seen) -> AtAnyLength:
-        n, S = q.shape[2], k.shape[2]
-        if n != S and not sees.causal:
-            raise CannotError(f"{self.method}: {n} queries attend to {S} keys of another sequence; every method here is of one")
-        sees_all = sees.window is None or min(S, self.window or S) <= sees.window
-        window = None if sees_all else sees.window
-        if window is not None and not self.kind.windowed:
-            raise CannotError(f"{self.method}: this layer sees {window} tokens only, and the method has no form with a window")
-        kv_heads = k.shape[1] if self.kind.grouped else q.shape[1]
-        dtype = str(q.dtype).removeprefix("torch.")
-        problem = Problem(
-            H=q.shape[1], N=_TRIED.N, D=q.shape[3], M=v.shape[3], kv_heads=kv_heads, dtype=dtype, causal=sees.causal
-        )
-        return self.built(problem, q.device, window)
 
 
 def scaled(q: Tensor, scaling: float | None) -> Tensor:

@@ -212,8 +212,7 @@ class Proof:
 
     def _take_again(self, gradients: Sequence[Tensor]) -> None:
         """Take the gradients of the same forward once more: all timed calls but the first did."""
-        again = self.setting.call()
-        for x, y in zip(gradients, again[1:] if isinstance(again, tuple) else (), strict=True):
+        for x, y in zip(gradients, tensors_of(self.setting.call())[1:], strict=True):
             off = float(deviations(y.reshape(1, -1), x.reshape(1, -1)))
             if off > tolerance(self.setting.cell):
                 said = f"taken again for the same forward, its gradients are off by {off:.3g}"

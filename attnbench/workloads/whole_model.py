@@ -53,10 +53,11 @@ class WholeModel(Modelled):
         return said
 
     def output(self) -> Reading:
-        """Return the bytes of what is said after the last token."""
-        vocabulary = self.model.config.get_text_config().vocab_size
-        size = self.inputs[0].shape[0] * vocabulary * next(self.model.parameters()).element_size()
-        return Reading(size, "B x vocabulary x element size")
+        """Return the bytes of what is said after the last token, or where all are predicted at each position."""
+        tokens, vocabulary = self.inputs[0], self.model.config.get_text_config().vocab_size
+        positions, words = (tokens.numel(), "B N") if self.cell.workload.learns else (len(tokens), "B")
+        size = positions * vocabulary * next(self.model.parameters()).element_size()
+        return Reading(size, f"{words} x vocabulary x element size")
 
     def attention_share(self) -> float | None:
         """Return the share of the time that layers spend in their attention, without its projections; the median of calls.
@@ -147,12 +148,6 @@ class Update(WholeModel):
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return loss.detach()
-
-    def output(self) -> Reading:
-        """Return the bytes of what is said at all positions."""
-        vocabulary = self.model.config.get_text_config().vocab_size
-        size = self.inputs[0].numel() * vocabulary * next(self.model.parameters()).element_size()
-        return Reading(size, "B N x vocabulary x element size")
 
 
 def whole_model(cell: Cell, seed: int) -> WholeModel:
