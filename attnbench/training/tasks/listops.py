@@ -21,14 +21,8 @@ VOCABULARY = PAD + 1
 _FEWEST, _MOST, _DEEPEST = 2, 5, 10
 _SHAPES = 1024
 _SEED, _HELD_OUT_SEED, _CHANCE_SEED = 0xA511E9B3, 0xC2B2AE35, 0x85EBCA6B
-
-
-@dataclass
-class Node:
-    """An operator at some depth (the outermost at 1); an argument is another operator, or None: a digit."""
-
-    depth: int
-    arguments: list["Node | None"]
+Operator = list["Operator | None"]
+"""The arguments of an operator: each is another operator, or None, which is a digit."""
 
 
 @dataclass(frozen=True)
@@ -45,20 +39,21 @@ class Shapes:
     depth: int
 
 
-def grow(longest: int, draws: Iterator[float]) -> tuple[Node, int]:
+def grow(longest: int, draws: Iterator[float]) -> tuple[Operator, int]:
     """Grow an expression: random digits become operators until the next one would not fit. Returns its length too."""
-    root = Node(1, [None] * _pick(_FEWEST, min(_MOST, longest - 2), draws))
-    length = len(root.arguments) + 2
-    digits = [(root, i) for i in range(len(root.arguments))]
+    root: Operator = [None] * _pick(_FEWEST, min(_MOST, longest - 2), draws)
+    length = len(root) + 2
+    # each with the depth that an operator in its place would have
+    digits = [(root, i, 2) for i in range(len(root))]
     while digits:
         count = _pick(_FEWEST, _MOST, draws)
         # a digit is replaced by an operator, its arguments and its end
         if (length := length + count + 1) > longest:
             return root, length - count - 1
-        parent, i = digits.pop(_pick(0, len(digits) - 1, draws))
-        node = Node(parent.depth + 1, [None] * count)
-        parent.arguments[i] = node
-        digits += [(node, j) for j in range(count)] if node.depth < _DEEPEST else []
+        parent, i, depth = digits.pop(_pick(0, len(digits) - 1, draws))
+        operator: Operator = [None] * count
+        parent[i] = operator
+        digits += [(operator, j, depth + 1) for j in range(count)] if depth < _DEEPEST else []
     return root, length
 
 
@@ -77,24 +72,24 @@ def make_shapes(count: int, N: int, seed: int) -> Shapes:
     return Shapes(torch.tensor(tokens), operator, argument, max(depths))
 
 
-def _written(root: Node, begin: int) -> tuple[list[int], dict[int, list[int]], int]:
+def _written(root: Operator, begin: int) -> tuple[list[int], dict[int, list[int]], int]:
     """Write an expression after so much padding: its tokens, the places of the arguments of each operator, and its depth."""
     tokens, depths = [PAD] * begin, []
     operators: dict[int, list[int]] = {}
 
-    def write(node: Node | None) -> int:
+    def write(node: Operator | None, depth: int) -> int:
         """Write a digit, or an operator with all that is in it, and say where it begins."""
         place = len(tokens)
         tokens.append(0 if node is None else MIN)
         if node is not None:
-            depths.append(node.depth)
+            depths.append(depth)
             # noted before its arguments, as the outermost operator comes first
             arguments = operators[place] = list[int]()
-            arguments.extend(write(argument) for argument in node.arguments)
+            arguments.extend(write(argument, depth + 1) for argument in node)
             tokens.append(END)
         return place
 
-    write(root)
+    write(root, 1)
     return [*tokens, QUERY], operators, max(depths)
 
 
