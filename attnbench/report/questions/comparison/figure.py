@@ -68,11 +68,11 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
     names = []
     for y, row in enumerate(reversed(rows)):
         cell, (color, marker) = row.pair.any.cell, _LOOK[row.verdict]
-        label = method(row) if several else (row.pair.new or row.pair.any).cell.label
+        label = method(row) if several else cell.label
         what = [in_words(cell.workload), cell.problem.mask, length(cell.problem.N), *judgement.own(row)]
         names.append(drawable(", ".join([shorten(label, 30), *what])))
+        words = word(row.verdict, quantity.unit)
         if row.ratio is None:
-            words = row.verdict.value
             if row.verdict is not Verdict.UNCLEAR:  # of what was not run nothing is known
                 # as if it took for ever, or had: beyond the worst, or the best
                 at = low * 1.02 if (row.verdict in {Verdict.GAINED, Verdict.RUNS}) != quantity.more_is_better else high / 1.02
@@ -82,7 +82,7 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
             value = row.ratio.value
             axes.plot([min(max(end, low), high) for end in _ends(row.ratio)], [y, y], "-", color=color, linewidth=1.4)
             axes.plot([min(max(value, low), high)], [y], marker, color=color)
-            words = f"{f'{value:.2f}' if math.log10(value) < 1 else f'{value:.3g}'} {word(row.verdict, quantity.unit)}"
+            words = f"{f'{value:.2f}' if math.log10(value) < 1 else f'{value:.3g}'} {words}"
         axes.annotate(words, (1.02, y), xycoords=("axes fraction", "data"), va="center", color=color, annotation_clip=False)
     axes.set_yticks(range(len(rows)), names, parse_math=False)
     if not rows:

@@ -19,8 +19,6 @@ from attnbench.schema.cell import Batch, Cell, Workload
 
 _MOST = 12
 """Differences between two runs that are told one by one."""
-_TOLD = {"method", "params", "workload", "problem", "causal", "N"}
-"""What rows say of each cell beside its conditions."""
 _WORDS = {
     Unit.SECONDS: {Verdict.SLOWER: "SLOWER", Verdict.FASTER: "FASTER"},
     Unit.BYTES: {Verdict.SLOWER: "MORE", Verdict.FASTER: "LESS"},
@@ -52,13 +50,8 @@ class Judgement:
     @cached_property
     def everywhere(self) -> list[str]:
         """Return the conditions that hold of all cells, which are said once."""
-        # a few for all cells, of which there may be very many
-        sets: dict[object, list[str]] = {}
-        for cell in (row.pair.any.cell for row in self.comparisons):
-            alike = tuple(value for each in (cell, cell.problem) for name, value in each if name not in _TOLD)
-            if alike not in sets:
-                sets[alike] = conditions(cell)
-        return [words for words in next(iter(sets.values()), []) if all(words in each for each in sets.values())]
+        every = [conditions(row.pair.any.cell) for row in self.comparisons]
+        return [words for words in next(iter(every), []) if all(words in each for each in every)]
 
     def own(self, comparison: Comparison) -> list[str]:
         """Return the conditions by which a cell differs from others, but for its method, workload, mask and length."""

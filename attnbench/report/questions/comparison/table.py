@@ -216,6 +216,4 @@ def _grid(judgement: Judgement, rows: list[Comparison]) -> str:
 
 def _brief_memory(comparison: Comparison) -> str:
     memory = comparison.memory
-    if memory is None or memory.verdict is Verdict.SAME:
-        return ""
-    return f"mem {three_digits(memory.value)}x"
+    return f"mem {three_digits(memory.value)}x" if memory and memory.verdict is not Verdict.SAME else ""
