@@ -122,9 +122,8 @@ def _older(suite: Suite, findings: Findings) -> list[str]:
     judged = [each for each in suite.published if each.reproduced is not None]
     then = [_decides(each) for each in findings.run.suite.published]
     later = [each for each in judged if _decides(each) not in then]
-    if not later:
-        return []
-    return [f"Older than its bounds: {len(later)} of {len(judged)} were written or changed after this run was started."]
+    words = f"Older than its bounds: {len(later)} of {len(judged)} were written or changed after this run was started."
+    return [words] if later else []
 
 
 def _decides(each: Published) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from attnbench.analyze.published import Finding, Row, in_short, rows
@@ -107,38 +107,31 @@ def value(figure: Figure) -> str:
     """Write the figure without what else must be said of it."""
     match figure.kind, figure.metric:
         case Kind.RATIO, _:
-            return _ranged(figure, [f"{three_digits(end)}×" for end in _ends(figure)])
+            return _ranged(figure, lambda end: f"{three_digits(end)}×")
         case Kind.DIFFERENCE, _:
             # a difference of 0 has no sign
-            return f"{'+' if figure.value > 0 else ''}{_ranged(figure, _decimals(figure))} {figure.unit}".rstrip()
+            return f"{'+' if figure.value > 0 else ''}{_ranged(figure, _to_its_width(figure))} {figure.unit}".rstrip()
         case _, "growth" | "memory_growth":
-            return f"N^{_ranged(figure, _decimals(figure))}"
+            return f"N^{_ranged(figure, _to_its_width(figure))}"
         case _, "time":
-            return _ranged(figure, [seconds(end) for end in _ends(figure)])
+            return _ranged(figure, seconds)
         case _, "memory":
-            return _ranged(figure, [bytes_(end) for end in _ends(figure)])
+            return _ranged(figure, bytes_)
     counted = figure.metric in {BATCH, LONGEST}
-    return (
-        f"{_ranged(figure, [f'{end:,.0f}' if counted else three_digits(end) for end in _ends(figure)])} {figure.unit}".rstrip()
-    )
+    return f"{_ranged(figure, '{:,.0f}'.format if counted else three_digits)} {figure.unit}".rstrip()
 
 
-def _ends(figure: Figure) -> list[float]:
-    """Return the value, and the ends of the interval where there is one."""
-    return [figure.value, *((figure.interval.low, figure.interval.high) if figure.interval else ())]
+def _ranged(figure: Figure, write: Callable[[float], str]) -> str:
+    interval = f" [{write(figure.interval.low)}, {write(figure.interval.high)}]" if figure.interval else ""
+    return write(figure.value) + interval
 
 
-def _ranged(figure: Figure, texts: Sequence[str]) -> str:
-    return f"{texts[0]} [{texts[1]}, {texts[2]}]" if figure.interval else texts[0]
-
-
-def _decimals(figure: Figure) -> list[str]:
-    """Write to the second digit of the interval's half width; without a width, to three digits."""
+def _to_its_width(figure: Figure) -> Callable[[float], str]:
+    """Return how to write to the second digit of the interval's half width; without a width, to three digits."""
     width = figure.interval.high - figure.interval.low if figure.interval else 0.0
     decimals = min(_MOST_DECIMALS, max(0, 1 - math.floor(math.log10(width / 2)))) if width > 0 else 0
-    texts = [f"{end:z.{decimals}f}" if width > 0 else three_digits(end) for end in _ends(figure)]
     # a true minus, which no line is broken at
-    return [text.replace("-", "−") for text in texts]
+    return lambda end: (f"{end:z.{decimals}f}" if width > 0 else three_digits(end)).replace("-", "−")
 
 
 def legend(rows: Sequence[Row]) -> list[str]:
