@@ -62,9 +62,8 @@ def swept_parameters(cells: Sequence[Cell]) -> dict[str, str]:
     for method in dict.fromkeys(cell.method for cell in cells):
         params = (param for cell in cells if cell.method == method for param in cell.params.items())
         numbers = grouped((name, value) for name, value in params if type(value) in {int, float})
-        counts = {name: len(set(values)) for name, values in numbers.items()}
-        most = max(counts, key=lambda name: counts[name], default="")
-        found[method] = most if counts.get(most, 0) > 1 else ""
+        counts = {name: count for name, values in numbers.items() if (count := len(set(values))) > 1}
+        found[method] = max(counts, key=lambda name: counts[name], default="")
     return found
 
 
@@ -77,7 +76,7 @@ def fidelity(findings: Findings, sheet: Sheet) -> list[Drawing]:
     cells = [summary for section in sections for summary in section.summaries]
     shares = [each.value for s in cells if (each := dense.estimate(s)) and each.value]
     span = min([0.5, *shares]) / 1.3, max([1.0, *shares]) * 1.3
-    panels, swept = list[Panel](), dict[str, dict[str, None]]()
+    panels, swept = list[Panel](), list[tuple[str, str]]()
     rows = [(section, N) for section in sections for N in section.lengths]
     for row, (section, N) in enumerate(rows):
         head = f"N = {length(N)}" + (f", {section.mask}, {section.conditions}" if len(sections) > 1 else "")
@@ -88,8 +87,7 @@ def fidelity(findings: Findings, sheet: Sheet) -> list[Drawing]:
             # a method's values of one parameter are a line, with the look of the first of them
             shown.append((line, drawable(f"{name}, rising {line.swept}" if line.swept else name), looks[first]))
             if line.swept:
-                values = swept.setdefault(f"{line.name}: {line.swept}", {})
-                values |= {str(s.cell.params[line.swept]): None for s in line.cells}
+                swept += [(f"{line.name}: {line.swept}", str(s.cell.params[line.swept])) for s in line.cells]
         names = (*(name for _, name, _ in shown), _RANDOM)
         axes = ((recall, "mass recall of the top keys", None), (error, error.title, Unit.PLAIN))
         for column, (score, up, unit) in enumerate(axes):
@@ -97,7 +95,8 @@ def fidelity(findings: Findings, sheet: Sheet) -> list[Drawing]:
             panels.append(Panel(head, draw, row, column, up, unit, score.name, names))
     conditions = [f"{sections[0].mask}, {sections[0].conditions}"] if len(sections) == 1 else []
     drawn = figures(panels, sheet, "fidelity: what is kept, and its cost", second_line(findings, conditions), (3.1, 2.1))
-    sweeps = "; ".join(f"{name} = {', '.join(values)}" for name, values in swept.items()) + ("." if swept else "")
+    values = grouped(dict.fromkeys(swept))
+    sweeps = "; ".join(f"{name} = {', '.join(own)}" for name, own in values.items()) + ("." if swept else "")
     seen = [
         "fidelity: mass recall and output error, against the FLOPs of the definition over those of dense attention. "
         f"{device_name(findings)}.",

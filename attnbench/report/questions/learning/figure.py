@@ -147,8 +147,8 @@ def mosaic(summary: CellSummary) -> Mosaic | None:
         if not len(values) or len(values) % (rows * columns):
             return None
         # three columns for one are its colours
-        coloured = columns == _COLOURS * rows
-        images = values.reshape(-1, rows, rows, _COLOURS) if coloured else values.reshape(-1, rows, columns, 1)
+        colours = _COLOURS if columns == _COLOURS * rows else 1
+        images = values.reshape(-1, rows, columns // colours, colours)
         strips[name] = np.broadcast_to(images, (*images.shape[:3], _COLOURS)) / max(1, levels - 1)
     count, columns = min(MOST, *map(len, strips.values())), strips[GIVEN].shape[2]
     gap = max(1, rows // 8)
@@ -172,16 +172,18 @@ def drawings(findings: Findings, sheet: Sheet) -> list[Drawing]:
         raise CannotDrawError(_NONE)
     groups = [part for section in sections for part in by_length(section)]
     shown = [(group, cell, found) for group in groups for cell in group.summaries if (found := mosaic(cell))]
-    room = None if sheet.width is None else sheet.width * FONT / sheet.font
-    across = 2 if room is None else max(1, int(room / _ROOM))
-    failed = _untrained(findings, groups, _lacks)
+    room = 2 * _ROOM if sheet.width is None else sheet.width * FONT / sheet.font
+    across = max(1, int(room / _ROOM))
+    failed = _untrained(
+        findings, groups, lambda cell: "" if mosaic(cell) else one_line(cell.fact("not_drawn")) or "no images were recorded"
+    )
     panels = []
     for number, (group, cell, found) in enumerate(shown):
         head = ", ".join([findings.plot_names[cell.cell.label], *([where(group)] if len(groups) > 1 else [])])
         panels.append(Panel(head, partial(_draw_images, found, failed), *divmod(number, across), names=tuple(failed)))
     panels = panels or [Panel("", partial(_draw_images, None, failed), 0, 0, names=tuple(failed))]
     # panels that the pictures fill to their width
-    width = _WIDTH if room is None else room / across - (_ROOM - _WIDTH)
+    width = room / across - (_ROOM - _WIDTH)
     height = width * max((found.pixels.shape[0] / found.pixels.shape[1] for _, _, found in shown), default=0.5)
     second = second_line(findings, list(dict.fromkeys(where(group) for group in groups)))
     drawn = figures(panels, sheet, "train: images given, completed and drawn", second, (_ROOM + 0.1, height - 0.4))
@@ -195,11 +197,6 @@ def drawings(findings: Findings, sheet: Sheet) -> list[Drawing]:
         f"from nothing.{some} Levels from black to white, nearest neighbour.",
     ]
     return [Drawing(Workload.TRAIN.value, drawn, text(seen, measured(findings, sections)))]
-
-
-def _lacks(cell: CellSummary) -> str:
-    wanted = cell.cell.training is not None and cell.cell.training.drawings > 0
-    return (one_line(cell.fact("not_drawn")) or "no images were recorded") if wanted and mosaic(cell) is None else ""
 
 
 def _draw_images(found: Mosaic | None, failed: _Crosses, axes: Axes) -> None:

@@ -26,8 +26,7 @@ def model_of(section: Section) -> Training | None:
 def task_of(section: Section) -> str:
     """`copy`, `pixels, digits`; of a file only its name."""
     model = model_of(section)
-    data = (model.images or PurePath(model.data).name) if model else ""
-    return ", ".join(filter(None, (model.task.value if model else "", one_line(data))))
+    return ", ".join(filter(None, (model.task.value, one_line(model.images or PurePath(model.data).name)))) if model else ""
 
 
 def where(section: Section) -> str:

@@ -32,12 +32,9 @@ def figure(found: Calibration, run: RunInfo) -> Figure:
     """Draw sides that ran one after the other; to be called within `style.applied()`."""
     up, tried = "verdicts that say SLOWER", found.paired
     # as far as the first slow-down that every line finds nearly always; the largest that was tried where there is none such
-    reach = INJECTED[-1]
-    for number, injected in enumerate(INJECTED):
-        shares = [hits.share or 0.0 for power in tried for hits in (power.at_margin[number], power.bare[number])]
-        if injected >= _LEAST and min(shares, default=1.0) >= 0.99:
-            reach = injected
-            break
+    curves = [curve for power in tried for curve in (power.at_margin, power.bare)]
+    lowest = (min(hits.share or 0.0 for hits in every) for every in zip(*curves, strict=True))
+    reach = next((x for x, low in zip(INJECTED, lowest, strict=True) if x >= _LEAST and low >= 0.99), INJECTED[-1])
     names = (*(f"{power.replicates} a side" for power in tried), "9 in 10", "margin")
     heads = {"no margin: significance alone": None, f"margin {100 * found.margin:g} %": found.margin}
     panels = [

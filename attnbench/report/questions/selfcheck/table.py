@@ -50,7 +50,6 @@ def about(found: Calibration) -> str:
 def notes(found: Calibration, run: RunInfo) -> list[str]:
     """Return all notes, one line each, in order of weight."""
     plan, most, together, alike = found.plan, found.paired[-1], found.together, not found.plan.injected
-    interval = found.overall.interval if found.overall else None
     flags = ", ".join(f"{flag} {in_percent(count / max(1, found.measured))} %" for flag, count in found.flags.items())
     reason = f" ({shorten(found.reason, 200)})" if found.reason else ""
     said = {
@@ -67,11 +66,10 @@ def notes(found: Calibration, run: RunInfo) -> list[str]:
         "Fewer replicates a side: the rounds are cut into parts, and each part gives a verdict of its own.": alike,
     }
     lines = [line for line, holds in said.items() if holds]
-    if found.overall is not None and interval is not None:
-        lines.append(f"B over A, all pairs: {found.overall.value:.4f} [{interval.low:.4f}, {interval.high:.4f}].")
-    if found.processes is not None:
-        varies = f"{in_percent(found.processes)} % (standard deviation)"
-        lines.append(f"Medians of processes of one round and side vary by {varies}.")
+    if (overall := found.overall) and (interval := overall.interval):
+        lines.append(f"B over A, all pairs: {overall.value:.4f} [{interval.low:.4f}, {interval.high:.4f}].")
+    if (share := found.processes) is not None:
+        lines.append(f"Medians of processes of one round and side vary by {in_percent(share)} % (standard deviation).")
     if found.rounds is not None:
         lines.append(
             f"The rounds' means, minutes apart, span {in_percent(found.rounds)} %: "
