@@ -43,10 +43,10 @@ def pareto(findings: Findings, sheet: Sheet) -> list[Drawing]:
     for i, row in enumerate(rows):
         for j, each in enumerate(row):
             task = [task_of(each.section)] if each.section.workload is Workload.TRAIN else []
-            words = [*task, each.section.mask, *([each.section.conditions] if len(conditions) > 1 else [])]
+            own = [each.section.conditions] if len(conditions) > 1 else []
             draw = partial(_draw, each, _reach(row), looks, findings.plot_names)
             names = tuple(findings.plot_names[candidate.label] for candidate in each.candidates)
-            head = ", ".join([*words, f"N = {length(each.N)}"])
+            head = ", ".join([*task, each.section.mask, *own, f"N = {length(each.N)}"])
             unit = Unit.PLAIN if each.loss.is_rounding else None
             panels.append(Panel(head, draw, *(divmod(i, 2) if alone else (i, j)), each.loss.title, unit, (i, id(row)), names))
     title, second = "pareto: what is lost, and what it costs", second_line(findings, conditions)
@@ -87,7 +87,7 @@ def _draw(own: Tradeoff, reach: tuple[float, float], looks: dict[str, Look], nam
 
 
 def _caption(findings: Findings, rows: Sequence[Sequence[Tradeoff]]) -> str:
-    panels, linear = [each for row in rows for each in row], [row for row in rows if not row[0].loss.is_rounding]
+    panels = [each for row in rows for each in row]
     seen = [
         f"pareto: {', '.join(dict.fromkeys(each.loss.title for each in panels))} against "
         f"{'; '.join(dict.fromkeys(each.cost.name for each in panels))}; of both less is better. {device_name(findings)}.",
@@ -95,7 +95,7 @@ def _caption(findings: Findings, rows: Sequence[Sequence[Tradeoff]]) -> str:
         "by the intervals.",
         "Bars: the range of the replicates; a count (bytes, FLOPs) has none.",
     ]
-    if any(_reach(row)[0] > 0 for row in linear):
+    if any(_reach(row)[0] > 0 for row in rows if not row[0].loss.is_rounding):
         seen.append("The vertical axis begins at 0 but where all are far from it.")
     for each in panels:
         drawn, missing = {candidate.label for candidate in each.candidates}, []

@@ -124,15 +124,14 @@ def _of_training(findings: Findings, section: Section) -> list[Cost]:
 
     def shape(summary: CellSummary) -> Key:
         """Return the problem but for its batch, and the model around it."""
-        model = summary.cell.training if not summary.cell.workload.decodes else None
-        known = [getattr(model, name, None) for name in MODEL]
+        known = [getattr(summary.cell.training, name, None) for name in MODEL]
         return summary.cell.problem.model_copy(update={"B": 1}), *known
 
-    later: dict[tuple[Workload, str], list[CellSummary]] = {}
-    for s in findings.summaries:
-        if s.cell.workload.keeps_state:
-            batch = "largest B" if s.cell.batch is Batch.LARGEST else f"B={s.cell.problem.B}"
-            later.setdefault((s.cell.workload, batch), []).append(s)
+    later = grouped(
+        ((s.cell.workload, "largest B" if s.cell.batch is Batch.LARGEST else f"B={s.cell.problem.B}"), s)
+        for s in findings.summaries
+        if s.cell.workload.keeps_state
+    )
     found = [of_update(TIME, "time per update"), of_update(MEMORY, "memory of an update")]
     places: list[_Beside] = []
     for (workload, batch), cells in later.items():

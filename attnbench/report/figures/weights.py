@@ -22,7 +22,6 @@ from attnbench.report.drawing import style
 from attnbench.report.drawing.images import DPI, images
 from attnbench.report.text.names import drawable
 
-FORMATS = ("png", "svg")
 _LEAST_PIXELS, _WIDEST = 300, 10.5
 # inches: left of the panels, between them, right of the last; above a panel, below it, a line of text
 _LEFT, _GAP, _RIGHT = 0.52, 0.22, 0.80
