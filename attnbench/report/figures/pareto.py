@@ -48,7 +48,7 @@ def pareto(findings: Findings, sheet: Sheet) -> list[Drawing]:
             names = tuple(findings.plot_names[candidate.label] for candidate in each.candidates)
             head = ", ".join([*task, each.section.mask, *own, f"N = {length(each.N)}"])
             unit = Unit.PLAIN if each.loss.is_rounding else None
-            panels.append(Panel(head, draw, *(divmod(i, 2) if alone else (i, j)), each.loss.title, unit, (i, id(row)), names))
+            panels.append(Panel(head, draw, *(divmod(i, 2) if alone else (i, j)), each.loss.title, unit, i, names))
     title, second = "pareto: what is lost, and what it costs", second_line(findings, conditions)
     return [Drawing("", figures(panels, sheet, title, second, (3.0, 2.0)), _caption(findings, rows))]
 
@@ -58,7 +58,7 @@ def _reach(row: Sequence[Tradeoff]) -> tuple[float, float]:
     ends = [end for each in row for candidate in each.candidates for end in candidate.loss.ends]
     if row[0].loss.is_rounding:
         rising = [end for end in ends if end > 0]
-        return min(rising, default=1.0) / 1.5, max(rising, default=10.0) * 1.5
+        return min(rising) / 1.5, max(rising) * 1.5
     low, top = min(ends), max([_LEAST, *ends])
     low = low if low > _FAR * top else 0.0
     room = max(top - low, _THINNEST * top)

@@ -77,7 +77,7 @@ def curves(findings: Findings, sheet: Sheet) -> list[Drawing]:
                 draw = partial(_draw_curves, found, score, guessed, failed, timed)
                 # what is beside it on the left is of the same section
                 own = head if not timed or columns_of(sheet, 2) == 1 else ""
-                panels.append(Panel(own, draw, row, int(timed), up, unit, (row, score), names))
+                panels.append(Panel(own, draw, row, int(timed), up, unit, row, names))
     titles = {panel.up for panel in panels}
     shown = [level.replace("_", " ") for up, level in _SCORES.values() if up in titles]
     title = f"train: held-out {' and '.join(shown)} while it learns"
@@ -188,7 +188,7 @@ def drawings(findings: Findings, sheet: Sheet) -> list[Drawing]:
     second = second_line(findings, list(dict.fromkeys(where(group) for group in groups)))
     drawn = figures(panels, sheet, "train: images given, completed and drawn", second, (_ROOM + 0.1, height - 0.4))
     cells = [summary for section in sections for summary in section.summaries]
-    wanted = max((s.cell.training.drawings for s in cells if s.cell.training), default=0)
+    wanted = max(s.cell.training.drawings for s in cells if s.cell.training)
     seeds = max((s.replicates for s in cells if s.ok), default=0)
     some = f" The first {MOST} of {wanted} of each." if wanted > MOST else ""
     seen = [

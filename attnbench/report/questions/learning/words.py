@@ -37,7 +37,7 @@ def where(section: Section) -> str:
 def heads(sections: Sequence[Section]) -> tuple[str, list[str]]:
     """Say what sections of one length have in common, and of each what makes it differ: `copy, N=128, layers=2`."""
     conditions = [_conditions(section) for section in sections]
-    common = [words for words in (conditions[0] if conditions else ()) if all(words in each for each in conditions)]
+    common = [words for words in conditions[0] if all(words in each for each in conditions)]
     own = [[words for words in each if words not in common] for each in conditions]
     return ", ".join(common), [", ".join((_start(s), *each)) for s, each in zip(sections, own, strict=True)]
 

@@ -17,7 +17,6 @@ from attnbench.report.questions.selfcheck.table import cell_words, subject
 from attnbench.report.text.names import shorten
 from attnbench.schema.run import RunInfo
 
-FORMATS = ("png", "svg")
 _LEAST = 0.12
 """The horizontal axis reaches at least so far."""
 
@@ -25,7 +24,7 @@ _LEAST = 0.12
 def pictures(found: Calibration, run: RunInfo) -> dict[str, bytes]:
     """Return the figure by format."""
     with applied(FOLDER.settings):
-        return images(figure(found, run), FORMATS)
+        return images(figure(found, run), ("png", "svg"))
 
 
 def figure(found: Calibration, run: RunInfo) -> Figure:

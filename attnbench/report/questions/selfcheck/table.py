@@ -50,14 +50,13 @@ def about(found: Calibration) -> str:
 def notes(found: Calibration, run: RunInfo) -> list[str]:
     """Return all notes, one line each, in order of weight."""
     plan, most, together, alike = found.plan, found.paired[-1], found.together, not found.plan.injected
-    flags = ", ".join(f"{flag} {in_percent(count / max(1, found.measured))} %" for flag, count in found.flags.items())
+    alarming = alike and most.significant.interval.low > _ALARMING
+    flags = ", ".join(f"{flag} {in_percent(count / found.measured)} %" for flag, count in found.flags.items())
     reason = f" ({shorten(found.reason, 200)})" if found.reason else ""
     said = {
         f"{found.lost} of {plan.processes} processes gave no time, and their verdicts are left out{reason}.": found.lost,
         f"Warning: without a margin {in_percent(most.significant.share or 0)} % are told apart where 5 % should be: processes "
-        "of one verdict are not independent here (attnbench doctor says what disturbs).": alike
-        and most.significant.of
-        and most.significant.interval.low > _ALARMING,
+        "of one verdict are not independent here (attnbench doctor says what disturbs).": alarming,
         f"Judged together, as a suite of {together.of} cells, {together.hits} would be told apart "
         f"(margin {100 * found.margin:g} %, {most.replicates} a side).": alike and together.of,
         "In brackets: 95 % by Wilson. The slow-down is real: a wait within the call that is timed.": plan.injected,
