@@ -58,7 +58,8 @@ def _card(trends: Trends, trend: Trend, anchor: str, names: dict[tuple[str, str]
     quantity, track, turns = trends.quantity, trend.track, []
     for turn in reversed(trend.turns[-_TURNS:]):
         old, new = trends.entries[turn.last], trends.entries[turn.first]
-        what = f"{words.head(turn, quantity)}: {' → '.join(words.ends(turn, quantity))}"
+        _, before, after, _ = words.change(turn, quantity)
+        what = f"{words.head(turn, quantity)}: {before} → {after}"
         why = turn.reason if turn.verdict is Verdict.LOST else ""
         where = f"{new.date}, run {new.run}"
         turns.append(words.joined("; ", what, why, where, words.commits(old, new), *words.about(trends, trend, turn)))

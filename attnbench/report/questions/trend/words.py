@@ -47,25 +47,19 @@ def number(value: float, quantity: Quantity) -> str:
     return "" if math.isnan(value) else written(value, quantity.unit)
 
 
-def ends(turn: Turn, quantity: Quantity) -> tuple[str, str]:
-    """Return what was before and after: numbers, or the status where a cell failed."""
-    status = short(turn.status) if turn.status else ""
-    return number(turn.before, quantity) or status, number(turn.after, quantity) or status
-
-
-def ratio(turn: Turn) -> str:
-    """Return `1.10× ±2%`; nothing where a cell was lost or gained."""
-    return factor(Estimate(turn.factor, turn.interval)) if turn.interval else ""
-
-
 def change(turn: Turn, quantity: Quantity) -> tuple[str, str, str, str]:
-    """Return what happened, what was before and after, and by how much."""
-    return word(turn.verdict, quantity), *ends(turn, quantity), ratio(turn)
+    """Return what happened, what was before and after (a number, or the status of a cell that failed), and by how much.
+
+    The last is empty where a cell was lost or gained.
+    """
+    before, after = (number(end, quantity) or short(turn.status) for end in (turn.before, turn.after))
+    return word(turn.verdict, quantity), before, after, factor(Estimate(turn.factor, turn.interval) if turn.interval else None)
 
 
 def head(turn: Turn, quantity: Quantity) -> str:
     """Return `SLOWER 1.10× ±2%`."""
-    return joined(" ", word(turn.verdict, quantity), ratio(turn))
+    what, _, _, by = change(turn, quantity)
+    return joined(" ", what, by)
 
 
 def rank(verdict: Verdict, turn: Turn | None) -> tuple[int, float]:
@@ -163,7 +157,7 @@ def notes(trends: Trends) -> list[str]:
         lines.append(f"Only changes from {entries[trends.since].date} on are told.")
     if unclear := [trend for trend in each if trend.state is Verdict.UNCLEAR]:
         known = sorted((trend for trend in unclear if not math.isinf(trend.smallest)), key=lambda trend: trend.smallest)
-        between = " to ".join(dict.fromkeys(map(could_show, (known[0], known[-1])))) if known else ""
+        between = " to ".join(dict.fromkeys(map(could_show, known[:1] + known[-1:])))
         seen = f"; of {len(known)} of them the smallest that could is {between}" if known else ""
         lines.append(
             f"UNCLEAR: {len(unclear)} series could not have shown a change of {percent(trends.margin)}{seen} (nine times in "
