@@ -105,7 +105,7 @@ class Judgement:
             lines.append("Memory was not compared: no counter was read that is the same in every process.")
         if timed and any(c.pair.any.cell.workload is Workload.TRAIN for c in self.comparisons):
             lines.append("Of training the time of an update and its memory are judged, and not what was learnt.")
-        return [*lines, *map(one_line, self.remarks)]
+        return [*lines, *self.remarks]
 
 
 def conditions(cell: Cell) -> list[str]:

@@ -71,7 +71,7 @@ def published_lines(findings: Findings) -> list[str]:
             # each number of a printed table may be its own bound
             within = f" ({bounds(*band)})" if len(bands) == 1 and (band := bands.pop()) else ""
             if len(of) == 1:
-                came = shorten(one_line(of[0].why), _BRIEF) if of[0].figure is None else value(of[0].figure)
+                came = shorten(of[0].why, _BRIEF) if of[0].figure is None else value(of[0].figure)
                 said.append((finding, f"{place(of[0])}: {came}{within}"))
             elif of:
                 said.append((finding, f"{_table_name(written)}: {len(of)} of {len(found)} figures{within}"))
