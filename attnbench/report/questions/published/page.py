@@ -45,10 +45,10 @@ class Shown:
     findings: Findings | None
 
     @property
-    def paper(self) -> tuple[bool, str]:
-        """Return what papers sort by: their number, which is that of their month; what has none comes last."""
+    def paper(self) -> str:
+        """Return the number of its paper, which begins with the month; empty where the suite names none."""
         number = _PAPER.search(self.suite.source)
-        return number is None, number[1] if number else ""
+        return number[1] if number else ""
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -60,7 +60,7 @@ class Shown:
 
 def published_page(shown: Sequence[Shown]) -> str:
     """Return what came of each paper in short, counts of all suites, then a table for each, in the order of their papers."""
-    ordered = sorted(shown, key=lambda each: (*each.paper, each.suite.name))
+    ordered = sorted(shown, key=lambda each: (not each.paper, each.paper, each.suite.name))
     texts = [(f"{each.suite.name}: {each.suite.source}", *_numbers(each.rows)) for each in ordered]
     texts.append(("all", *_numbers([row for each in ordered for row in each.rows])))
     headers = ("suite", "figures", *(finding.value or "only beside" for finding in Finding))
@@ -82,7 +82,7 @@ def _in_short(shown: Sequence[Shown]) -> list[str]:
             # a suite of several papers says at each figure whose it is
             by_name = next((number for number, name in named.items() if where.startswith(name.rpartition(" ")[0])), None)
             by_number = _PAPER.match(where)
-            papers.setdefault(by_number[1] if by_number else by_name or each.paper[1], []).append(row)
+            papers.setdefault(by_number[1] if by_number else by_name or each.paper, []).append(row)
     every = [row for found in papers.values() for row in found]
     gpu = sum(row.finding is Finding.NOT_RUN and "a GPU" in row.why for row in every)
     lines = [

@@ -60,7 +60,7 @@ def draw(axes: Axes, trends: Trends, trend: Trend) -> None:
     heights = [*(step.before for step in trend.steps[:1]), *(step.after for step in trend.steps)]
     # a series without a change has no level
     for (start, end), height in zip(pairwise(edges), heights, strict=False):
-        color = begins.get(int(used[start]), _LEVEL) if start else _LEVEL
+        color = begins.get(int(used[start]), _LEVEL)
         axes.plot(used[[start, end - 1]], [height, height], color=color, linewidth=1.1)
     failed = np.unique(np.flatnonzero(track.failures >= 0) // size) * size
     axes.plot(failed, [low] * len(failed), "x", color=_COLORS[Verdict.LOST], markersize=2.2, markeredgewidth=0.7, clip_on=False)
