@@ -57,12 +57,13 @@ def _drawing(
     sections: Sequence[Section],
     shown: Sequence[Quantity],
     sheet: Sheet,
-    ratio: Plotted | None = None,
+    curves: Sequence[Plotted] = (),
     about: Sequence[str] = (),
 ) -> Drawing:
-    """Draw figures of one workload; or the ratio that is read off them, with what the caption has to say about it."""
+    """Draw figures of one workload; or other curves that are read off them, with what the caption has to say about these."""
     workload = sections[0].workload
-    panels = over_length(findings, sections, [ratio] if ratio else [Plotted.of(each, workload) for each in shown], sheet)
+    curves = curves or [Plotted.of(each, workload) for each in shown]
+    panels = over_length(findings, sections, curves, sheet)
     title = in_words(workload) + (f": {panels[0].up}" if len(shown) == 1 else "")
     second = second_line(findings, list(dict.fromkeys(section.conditions for section in sections)))
     cells, titles = [cell for section in sections for cell in section.summaries], [heading(each, workload) for each in shown]
@@ -72,9 +73,9 @@ def _drawing(
         seen.append("Shaded: the range of the replicates.")
     if sheet.failures and any(stops(series) for section in sections for series in section.series.values()):
         seen.append("Above the panel: from which length on methods have no number, and why.")
-    if len(panels) == 1 and ratio is None and any(each.grows for each in shown):
+    if len(panels) == 1 and any(each.fitted and each.fitted.grows for each in curves):
         seen.append("N^x: fitted over the upper half of a method's lengths, at least three.")
-    values = ((cell.cell.label, each.estimate(cell)) for each in shown if ratio is None for cell in cells)
+    values = ((cell.cell.label, each.read(cell)) for each in curves for cell in cells)
     if zero := dict.fromkeys(findings.plot_names[label] for label, value in values if value is not None and value.value <= 0):
         seen.append(f"A 0 has no place on a logarithmic axis: lines break there, and no N^x spans one ({', '.join(zero)}).")
     seen += [line for each in shown for line in (meaning(each, cells), replication(cells, each))]
@@ -94,7 +95,7 @@ def ratio(findings: Findings, sheet: Sheet) -> list[Drawing]:
             f"Drawn is the time over that of a baseline: {'; '.join(each)}. Replicates are paired by number; below the line "
             "at 1 a method is faster. There is no point where one of the two has no time."
         )
-        found.append(_drawing(findings, others, [findings.quantities[TIME]], sheet, _over(findings, bases), [about]))
+        found.append(_drawing(findings, others, [findings.quantities[TIME]], sheet, [_over(findings, bases)], [about]))
     return found
 
 
