@@ -26,7 +26,7 @@ _OTHERWISE = (
     "the run has no time and memory under two sets of conditions; its suite would say training: {recompute: [false, true]}, or "
     "give another axis two values"
 )
-_Pairs = dict[str, list[tuple[Estimate, Estimate, float]]]
+_Pairs = dict[str, list[tuple[tuple[Estimate, Estimate], float]]]
 """By label, the time and the memory under each set of conditions, and the size of the marker that stands for these."""
 
 
@@ -46,7 +46,7 @@ def _pairs(findings: Findings, sections: Sequence[Section], N: int, sizes: dict[
         for label in section.series:
             time, memory = (findings.quantities[name].estimate(section.at(label, N)) for name in (TIME, MEMORY))
             if time is not None and memory is not None and time.value > 0 and memory.value > 0:
-                found.setdefault(label, []).append((time, memory, sizes[section.conditions]))
+                found.setdefault(label, []).append(((time, memory), sizes[section.conditions]))
     return found
 
 
@@ -71,12 +71,12 @@ def _drawing(findings: Findings, sections: Sequence[Section], sheet: Sheet) -> D
     across, up = heading(time, workload), heading(memory, workload)
 
     def draw(pairs: _Pairs, axes: Axes) -> None:
-        times, memories = ([end for own in pairs.values() for each in own for end in each[:2][which].ends] for which in (0, 1))
+        times, memories = ([end for own in pairs.values() for pair, _ in own for end in pair[which].ends] for which in (0, 1))
         number_across(axes, time.unit, min(times) / 1.3, max(times) * 1.3, across)
         axes.set_ylim(min(memories) / 1.3, max(memories) * 1.3)
         for label, own in pairs.items():
             name = findings.plot_names[label]
-            points(axes, [each[:2] for each in own], looks[label], name, sizes=[size for *_, size in own], joined=True)
+            points(axes, [pair for pair, _ in own], looks[label], name, sizes=[size for _, size in own], joined=True)
         for words, size in sizes.items():
             axes.plot([], [], "o", color=soft(), markersize=scaled(size), label=named(differing[words]))
 

@@ -102,7 +102,7 @@ def _on_the_same_problem(findings: Findings, section: Section) -> list[Cost]:
     """Return the costs of cells on the same problem: those of the attention alone, or of the whole models of the section."""
     whole, found, states = section.workload.has_whole_model, list[Cost](), list[Cost]()
     cells = [s for s in findings.summaries if s.cell.workload.has_whole_model is whole and not s.cell.workload.has_task]
-    for workload in dict.fromkeys(s.cell.workload for s in cells if s.ok and s.medians):
+    for workload in dict.fromkeys(s.cell.workload for s in cells if s.time):
         own = [s for s in cells if s.cell.workload is workload]
         found += _of_calls(findings, section, own, _problem, in_words(workload))
         if workload.keeps_state:
@@ -135,7 +135,7 @@ def _of_training(findings: Findings, section: Section) -> list[Cost]:
     found = [of_update(TIME, "time per update"), of_update(MEMORY, "memory of an update")]
     places: list[_Beside] = []
     for (workload, batch), cells in later.items():
-        if any(s.ok and s.medians for s in cells):
+        if any(s.time for s in cells):
             about: Callable[[CellSummary], Key] = shape if workload.has_model else lambda s: shape(s)[:1]
             places.append(_beside(cells, about))
             found += _of_calls(findings, section, cells, about, f"{in_words(workload)}, {batch}")
