@@ -45,8 +45,8 @@ def test_numbers_are_aligned_by_siunitx_and_what_is_no_number_is_in_braces() -> 
 
 
 def test_each_table_is_a_file_with_a_caption_and_a_label() -> None:
-    files = latex.files([TABLE, TABLE, Table("<i>", ("a",), ())])
-    assert list(files) == ["time-forward.tex", "time-forward-2.tex", "i.tex"]
+    files = latex.files([TABLE, TABLE, *(Table(title, ("a",), ()) for title in ("i 2", "<i>", "i"))])
+    assert list(files) == ["time-forward.tex", "time-forward-2.tex", "i-2.tex", "i.tex", "i-3.tex"]
     assert r"\caption{Time: forward}\label{tab:time-forward-2}" in files["time-forward-2.tex"]
     assert all(text.startswith(r"% needs \usepackage{booktabs,graphicx,siunitx}") for text in files.values())
 

@@ -3,6 +3,7 @@ r"""Tables as LaTeX with booktabs and siunitx, to be \input into a paper; whatev
 import re
 import textwrap
 from collections.abc import Sequence
+from itertools import count
 
 from attnbench.report.text.names import one_line
 from attnbench.report.text.table import Table
@@ -65,8 +66,8 @@ def named(tables: Sequence[Table]) -> dict[str, Table]:
     found: dict[str, Table] = {}
     for table in tables:
         name = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")[:80].strip("-") or "table"
-        same = sum(each == name or re.fullmatch(rf"{name}-\d+", each) is not None for each in found)
-        found[f"{name}-{same + 1}" if same else name] = table
+        names = (f"{name}-{number}" if number > 1 else name for number in count(1))
+        found[next(each for each in names if each not in found)] = table
     return found
 
 
