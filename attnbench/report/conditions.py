@@ -19,19 +19,19 @@ from attnbench.schema.outcome import SELECTION_SHARE
 from attnbench.schema.run import RunInfo
 from attnbench.schema.units import length
 
-_MACHINE = (
-    ("gpu", "{}"),
-    ("processor", "{}"),
-    ("cpu_capability", "{}"),
-    ("cores", "{} cores"),
-    ("memory_gib", "{} GiB memory"),
-    ("threads", "{} threads"),
-    ("lanes", "{} lanes at a time"),
-    ("torch", "torch {}"),
-    ("cuda", "CUDA {}"),
-    ("python", "Python {}"),
-    ("system", "{}"),
-)
+_MACHINE = {
+    "gpu": "{}",
+    "processor": "{}",
+    "cpu_capability": "{}",
+    "cores": "{} cores",
+    "memory_gib": "{} GiB memory",
+    "threads": "{} threads",
+    "lanes": "{} lanes at a time",
+    "torch": "torch {}",
+    "cuda": "CUDA {}",
+    "python": "Python {}",
+    "system": "{}",
+}
 _FACTS = {
     "exact": "Exact",
     "adapted": "Adapted before it was measured, as training would",
@@ -187,14 +187,13 @@ def _inputs(summaries: Sequence[CellSummary]) -> str:
 def machine(run: RunInfo) -> str:
     """Name the device, the processor, versions, and the run."""
     facts = run.environment | run.surroundings.facts
-    known = [_said(facts[name], form) for name, form in _MACHINE if facts.get(name) is not None]
+    known = []
+    for name, form in _MACHINE.items():
+        if (fact := facts.get(name)) is not None:
+            known.append((form.removesuffix("s") if fact == 1 else form).format(one_line(str(fact))))
     others = [f"; also {one_line(run.on(digest).machine)}, environment {digest}" for digest in run.elsewhere]
     device = ", ".join([f"Device {run.surroundings.device}", *known])
     return f"{device}; environment {run.environment_digest}{''.join(others)}; run {run.id}."
-
-
-def _said(fact: object, form: str) -> str:
-    return (form.removesuffix("s") if fact == 1 else form).format(one_line(str(fact)))
 
 
 def on_each_device(findings: Findings, sections: Sequence[Section] | None = None) -> list[RunInfo]:

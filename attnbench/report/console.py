@@ -21,11 +21,11 @@ from attnbench.report.questions.published.table import published_lines
 from attnbench.report.text.names import ascii_only, one_line, short_names, shorten
 from attnbench.report.text.numbers import heading, shown, written
 from attnbench.report.text.statuses import reasons, short
+from attnbench.report.text.table import WIDTH
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Status
 from attnbench.schema.units import length
 
-WIDTH = 80
 _NAMES, _COLUMNS, _SIGNS = (44, 38, 32, 25, 16), 5, 16
 """Letters of a name, lengths with a number, lengths in a sparkline: at most."""
 _ROWS, _REASONS, _LINES = 24, 12, 4

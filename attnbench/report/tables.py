@@ -83,14 +83,11 @@ def figure_table(findings: Findings, section: Section, quantity: Quantity) -> Ta
             label: scaled(quantity, number, scale) if number else figure_of(quantity, section.at(label, N))
             for label, number in found.items()
         }
-        columns.append(Column(f"N={length(N)}{f', {sign}' if sign else ''}", texts, _best(contest, N)))
+        best = {label for label in texts if contest.wins(label, N)}
+        columns.append(Column(f"N={length(N)}{f', {sign}' if sign else ''}", texts, best))
     about = f"{meaning(quantity, section.summaries)} {BOLD}".strip()
     title = f"{title[0].upper()}{title[1:]}: {section.title}"
     return _table(findings, section, title, columns, about, quantity)
-
-
-def _best(contest: Contest, N: int) -> set[str]:
-    return {label for label in contest.section.series if contest.wins(label, N)}
 
 
 def summaries(findings: Findings, section: Section) -> list[Table]:
@@ -190,7 +187,8 @@ def _at_common(section: Section, quantity: Quantity, at: str, head: str = "", *,
             texts[label] = "n/a" if cell is not None and cell.ok and quantity.unit is Unit.BYTES else ""
         else:
             texts[label] = written(found.value, quantity.unit)
-    best = set() if plain else _best(Contest.of(section, quantity), N)
+    contest = Contest.of(section, quantity)
+    best = {label for label in texts if not plain and contest.wins(label, N)}
     return Column(f"{head or heading(quantity, section.workload)}{at}", texts, best)
 
 

@@ -110,13 +110,13 @@ def on_dark(color: str) -> str:
 
     Greys are turned round first, so that black is as far from the ground as it was, and stays apart from the others.
     """
-    parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
-    parts = [255 - part for part in parts] if len(set(parts)) == 1 else parts
+    parts = bytes.fromhex(color[1:])
+    parts = bytes(255 - part for part in parts) if len(set(parts)) == 1 else parts
     for step in range(_STEPS + 1):
         mixed = [round(part + (255 - part) * step / _STEPS) for part in parts]
         if contrast(mixed, _DARK_BACK) >= _CONTRAST:
             break
-    return f"#{''.join(f'{part:02x}' for part in mixed)}"
+    return f"#{bytes(mixed).hex()}"
 
 
 def contrast(one: Sequence[int], other: Sequence[int]) -> float:

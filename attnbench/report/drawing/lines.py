@@ -109,7 +109,7 @@ def over_length(findings: Findings, sections: Sequence[Section], shown: Sequence
     ]
 
 
-def curve(axes: Axes, points: Mapping[int, Estimate], look: Look, name: str, gaps: Sequence[int] = ()) -> None:
+def curve(axes: Axes, points: Mapping[int, Estimate], look: Look, name: str, gaps: Sequence[int]) -> None:
     """Draw one method: its line, broken at `gaps`, its band, and a bar at each point, which shows where there is no band."""
     heights = {N: each.value for N, each in points.items()} | dict.fromkeys(gaps, math.nan)
     axes.plot(sorted(heights), [heights[N] for N in sorted(heights)], label=named(name), zorder=3, **look.drawn)

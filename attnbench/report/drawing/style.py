@@ -141,8 +141,8 @@ def _rising(label: str) -> list[tuple[int, str]]:
 
 def _mixed(color: str, other: int, share: float) -> str:
     """Mix a colour with black (0) or white (255)."""
-    parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
-    return f"#{''.join(f'{round(part + (other - part) * share):02X}' for part in parts)}"
+    parts = bytes.fromhex(color[1:])
+    return f"#{bytes(round(part + (other - part) * share) for part in parts).hex().upper()}"
 
 
 def run_looks(findings: Findings) -> dict[str, Look]:
@@ -154,7 +154,7 @@ def run_looks(findings: Findings) -> dict[str, Look]:
 
 def _on_clear(color: str) -> str:
     """Return a colour for a clear ground, which may be white or black: dark ones would be lost on a dark page."""
-    dim = sum(int(color[i : i + 2], 16) for i in (1, 3, 5)) < _DIM
+    dim = sum(bytes.fromhex(color[1:])) < _DIM
     return _CLEAR.get(color) or (_mixed(color, 255, 0.25) if dim else color)
 
 

@@ -14,15 +14,12 @@ from attnbench.schema.record import Record
 from attnbench.schema.training import Training
 
 FILE = "cells.parquet"
-_INTEGERS = (
-    *("N", "B", "H", "D", "M", "kv_heads", "new_tokens"),
-    *("n_replicates", "n_samples", "n_outliers", "parameters"),
-)
 _TYPES = {
     **dict.fromkeys(("replicates", "time_medians_s_per_call"), "object"),
     **dict.fromkeys(("causal", "uncommitted", "recompute"), "boolean"),
     **dict.fromkeys(("padding", "scale", "rate", "late_rate", "roof_floor_s_per_call", "energy_timed_share"), "Float64"),
-    **dict.fromkeys(_INTEGERS, "Int64"),
+    **dict.fromkeys(("N", "B", "H", "D", "M", "kv_heads", "new_tokens"), "Int64"),
+    **dict.fromkeys(("n_replicates", "n_samples", "n_outliers", "parameters"), "Int64"),
     **{name: "Int64" for model in (Training, Model) for name, field in model.model_fields.items() if field.annotation is int},
 }
 """By column; figures are floats, counters of memory integers, and all others texts."""

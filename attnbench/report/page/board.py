@@ -12,7 +12,7 @@ from attnbench.report.drawing import style
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import names_of, one_line, shorten
 from attnbench.schema.cell import Batch, Workload
-from attnbench.schema.run import RunInfo, devices
+from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Axes
 
 MOST = 8
@@ -92,10 +92,9 @@ class Board:
         rules = [_batch(self.runs[number].run.suite.axes, section) for number, section in placed]
         found: dict[tuple[Workload, bool, str], list[tuple[int, Section]]] = {}
         for (number, section), rule in zip(placed, rules, strict=True):
-            first, named = section.summaries[0], devices(self.runs[number].run)
-            device = named.get(first.environment, next(iter(named.values()))) if named else ""
+            first = section.summaries[0]
             batch = rule if rule == _LARGEST or len(set(rules)) > 1 else ""
-            conditions = ", ".join(filter(None, (words[first.cell.key], device, batch)))
+            conditions = ", ".join(filter(None, (words[first.cell.key], self.runs[number].place(first), batch)))
             found.setdefault((section.workload, section.causal, conditions), []).append((number, section))
         return tuple(Group(tuple(members), conditions) for (*_, conditions), members in found.items())
 

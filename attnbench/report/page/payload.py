@@ -81,7 +81,6 @@ def payload(board: Board, columns: Sequence[Column]) -> Json:
 
 def _group(board: Board, group: Group) -> Json:
     _, section = group.members[0]
-    numbers = {label: number for number, label in enumerate(board.labels)}
     roofs: Json = {}
     for run, own in group.members:
         first = own.summaries[0]
@@ -94,8 +93,8 @@ def _group(board: Board, group: Group) -> Json:
         "mask": section.mask,
         "conditions": one_line(section.conditions),
         "roofs": roofs,
-        "methods": [numbers[label] for label in group.labels],
-        "first": [numbers[label] for label in telling(group)],
+        "methods": [board.labels.index(label) for label in group.labels],
+        "first": [board.labels.index(label) for label in telling(group)],
     }
 
 

@@ -51,7 +51,7 @@ def plain(tables: Sequence[Table]) -> str:
     return "\n\n".join([*grids, "\n".join(map(wrapped, notes))])
 
 
-def wrapped(text: str, width: int = WIDTH) -> str:
+def wrapped(text: str) -> str:
     """Break a text over several lines, further in from the second on; its own indentation stays."""
     indent = " " * (len(text) - len(text.lstrip()))
-    return textwrap.fill(one_line(text), width, initial_indent=indent, subsequent_indent=f"{indent}  ")
+    return textwrap.fill(one_line(text), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
