@@ -58,13 +58,7 @@ function charted({ caption, words, width, height, right, x, y, marks, data }) {
     svg,
   );
   const [across, up] = [made.scale("x"), made.scale("y")];
-  const targets = data.map((each) => ({
-    cell: each.cell,
-    x: across?.apply(each.x) ?? 0,
-    y: up?.apply(each.y) ?? 0,
-    series: each.z,
-    said: each.said,
-  }));
+  const targets = data.map((each) => ({ ...each, x: across?.apply(each.x) ?? 0, y: up?.apply(each.y) ?? 0 }));
   attachTips(box, svg, targets);
   return element("figure", {}, element("figcaption", {}, caption), box);
 }
@@ -109,13 +103,14 @@ function roomy(values, place, space) {
   return chosen;
 }
 
+/** Pixels along an axis by value, or shares of it. @param {Scale} scale @param {[number, number]} ends @param {number} length */
+const along = (scale, ends, length) => (scale === "log" ? d3.scaleLog(ends, [0, length]) : d3.scaleLinear(ends, [0, length]));
+
 /** A logarithmic axis around values, with words where there is room for them. @param {number[]} values @param {string} unit @param {string} title @param {number} [width] in pixels, of an axis from left to right @returns {Axis} */
 function axisAround(values, unit, title, width) {
   const [low, high] = [Math.min(...values) / 1.6, Math.max(...values) * 1.6];
   const ticks = valueTicks(low, high, unit, "log");
-  /** @param {number} value */
-  const place = (value) => ((width ?? 0) * Math.log(value / low)) / Math.log(high / low);
-  const kept = width ? roomy([...ticks.keys()], place, 4.2 * em()) : [...ticks.keys()];
+  const kept = width ? roomy([...ticks.keys()], along("log", [low, high], width), 4.2 * em()) : [...ticks.keys()];
   return { title, scale: "log", low, high, ticks: new Map(kept.map((value) => [value, ticks.get(value) ?? ""])) };
 }
 
@@ -229,7 +224,7 @@ function cut(text, letters) {
 
 // tips
 
-/** What is told of a cell: of the point itself, then what the table says under its heads. @param {Pick<Target, "cell" | "said">} target @returns {[string, string][]} */
+/** What is told of a cell: of the point itself, then what the table says under its heads. @param {Pick<Datum, "cell" | "said">} target @returns {[string, string][]} */
 function tipRows({ cell, said: own }) {
   const rows = KEYS.map(
     (key, place) => /** @type {[string, string]} */ ([TITLES[place], UNTOLD.includes(key) ? "" : entry(cell, key)]),
@@ -237,7 +232,7 @@ function tipRows({ cell, said: own }) {
   return [...(own ? [own] : []), ...rows.filter(([, text]) => text)];
 }
 
-/** Fill the tip and place it beside a point of the window. @param {Pick<Target, "cell" | "said">} target @param {number} x @param {number} y */
+/** Fill the tip and place it beside a point of the window. @param {Pick<Datum, "cell" | "said">} target @param {number} x @param {number} y */
 function showTip(target, x, y) {
   const tip = part("tip");
   const rows = tipRows(target).map(([key, text]) =>
@@ -256,7 +251,7 @@ function hideTip() {
   part("tip").hidden = true;
 }
 
-/** Pointing at a chart, and walking through it by keys. @param {HTMLElement} box takes the focus @param {SVGSVGElement} svg @param {Target[]} targets */
+/** Pointing at a chart, and walking through it by keys. @param {HTMLElement} box takes the focus @param {SVGSVGElement} svg @param {Datum[]} targets in pixels */
 function attachTips(box, svg, targets) {
   const cursor = drawing("circle", { class: "cursor", r: em() * 0.4, visibility: "hidden" });
   svg.append(cursor);
@@ -297,7 +292,7 @@ function attachTips(box, svg, targets) {
   });
 }
 
-/** Left and right along a series, up and down among the points over each other; Escape leaves. @param {Target[]} targets @param {number} current @param {string} key @returns {number | null} null for a key that does nothing here */
+/** Left and right along a series, up and down among the points over each other; Escape leaves. @param {Datum[]} targets @param {number} current @param {string} key @returns {number | null} null for a key that does nothing here */
 function steered(targets, current, key) {
   if (key === "Escape") return current < 0 ? null : -1;
   if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(key) || !targets.length) return null;
@@ -307,7 +302,7 @@ function steered(targets, current, key) {
   const upright = key === "ArrowUp" || key === "ArrowDown";
   const row = upright
     ? places.filter((place) => Math.abs(targets[place].x - here.x) < 1).sort((a, b) => targets[b].y - targets[a].y)
-    : places.filter((place) => targets[place].series === here.series).sort((a, b) => targets[a].x - targets[b].x);
+    : places.filter((place) => targets[place].z === here.z).sort((a, b) => targets[a].x - targets[b].x);
   if (key === "Home" || key === "End") return row[key === "Home" ? 0 : row.length - 1];
   return row[row.indexOf(current) + (key === "ArrowUp" || key === "ArrowRight" ? 1 : -1)] ?? current;
 }

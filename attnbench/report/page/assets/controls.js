@@ -70,16 +70,7 @@ function paintControls() {
 
 /** @param {number} run */
 function runBox(run) {
-  const line = {
-    x1: 0,
-    x2: 30,
-    y1: 6,
-    y2: 6,
-    stroke: "currentColor",
-    "stroke-width": 1.6,
-    "stroke-dasharray": RUN_DASHES[run % RUN_DASHES.length] || "none",
-  };
-  const sample = drawing("svg", { width: 30, height: 12, viewBox: "0 0 30 12", "aria-hidden": "true" }, drawing("line", line));
+  const line = sample(30, 12, "currentColor", RUN_DASHES[run % RUN_DASHES.length]);
   /** @type {HTMLInputElement} */
   const box = element("input", {
     type: "checkbox",
@@ -89,7 +80,7 @@ function runBox(run) {
       change({ without: box.checked ? others : [...others, run] });
     },
   });
-  return element("label", {}, box, sample, DATA.runs[run].name);
+  return element("label", {}, box, line, DATA.runs[run].name);
 }
 
 function paintTheme() {
@@ -131,19 +122,17 @@ function buildMethods() {
 /** A piece of the line with its marker. @param {number} method */
 function swatch(method) {
   const { color, dash, filled } = DATA.methods[method];
-  const line = { x1: 0, x2: 34, y1: 7, y2: 7, stroke: color, "stroke-width": 1.6, "stroke-dasharray": dash || "none" };
-  const marker = {
-    d: outlined(DATA.methods[method], [17, 7], 4.5),
-    fill: filled ? color : "var(--back)",
-    stroke: color,
-    "stroke-width": 1.3,
-  };
-  return drawing(
-    "svg",
-    { width: 34, height: 14, viewBox: "0 0 34 14", "aria-hidden": "true" },
-    drawing("line", line),
-    drawing("path", marker),
-  );
+  const fill = filled ? color : "var(--back)";
+  const d = outlined(DATA.methods[method], [17, 7], 4.5);
+  return sample(34, 14, color, dash, drawing("path", { d, fill, stroke: color, "stroke-width": 1.3 }));
+}
+
+/** A piece of a line as wide as its picture, and what lies on it. @param {number} width @param {number} height @param {string} stroke @param {string} dash @param {...Node} above */
+function sample(width, height, stroke, dash, ...above) {
+  const [middle, dashes] = [height / 2, dash || "none"];
+  const line = { x1: 0, x2: width, y1: middle, y2: middle, stroke, "stroke-width": 1.6, "stroke-dasharray": dashes };
+  const frame = { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" };
+  return drawing("svg", frame, drawing("line", line), ...above);
 }
 
 /** Boxes, counts and growth as they are now. */

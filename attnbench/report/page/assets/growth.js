@@ -61,14 +61,12 @@ function lengthCurves() {
       const [first, last] = [lengths[0], lengths[lengths.length - 1]];
       const pad = (last / first) ** 0.03 * (first === last ? 1.5 : 1);
       const [low, high] = view.x === "log" ? [first / pad, last * pad] : [0, last * 1.03];
-      /** @param {number} N */
-      const place = (N) => 0.7 * width * (view.x === "log" ? Math.log(N / low) / Math.log(high / low) : N / high);
       return {
         title: "N (tokens)",
         scale: view.x,
         low,
         high,
-        ticks: new Map(roomy(lengths, place, 2.6 * em()).map((N) => [N, lengthWords(N)])),
+        ticks: new Map(roomy(lengths, along(view.x, [low, high], 0.7 * width), 2.6 * em()).map((N) => [N, lengthWords(N)])),
       };
     },
   };
@@ -90,10 +88,7 @@ function learntCurves() {
     title: lengths.length > 1 ? `${title}: N = ${lengthWords(N)}` : title,
     unit,
     scale,
-    level:
-      learners()
-        .map((each) => each[score]?.chance ?? null)
-        .find((each) => each !== null && each > 0) ?? null,
+    level: learners().flatMap((each) => each[score]?.chance || [])[0] ?? null,
     marked: MARKED,
     nothing: "None of the chosen methods was trained to its end; what failed, and why, is told below.",
     about: `${title} over ${axis}, N = ${N}`,
@@ -125,9 +120,7 @@ function learntCurves() {
 
 /** The ends of a range of more than one number; on a logarithmic axis 0 has no place. @param {number | null | undefined} low @param {number | null | undefined} high @param {Scale} scale */
 function ranged(low, high, scale) {
-  const none =
-    low === null || low === undefined || high === null || high === undefined || low === high || (scale === "log" && low <= 0);
-  return none ? {} : { y1: low, y2: high };
+  return low == null || high == null || low === high || (scale === "log" && low <= 0) ? {} : { y1: low, y2: high };
 }
 
 /** A line for each method and run that has cells. @param {number[]} runs @param {(cells: number[]) => Omit<Datum, "method" | "run" | "z">[]} points @returns {Line[]} */
@@ -154,20 +147,15 @@ function linesAmong(runs, points) {
 function spanOf(lines, { scale, level }) {
   const points = lines.flatMap((line) => line.points);
   if (!points.length) return null;
-  const lows = [...points.map((each) => each.y1 ?? each.y), ...(level === null ? [] : [level])];
-  const highs = [...points.map((each) => each.y2 ?? each.y), ...(level === null ? [] : [level])];
+  const levels = level === null ? [] : [level];
+  const lows = [...points.map((each) => each.y1 ?? each.y), ...levels];
+  const highs = [...points.map((each) => each.y2 ?? each.y), ...levels];
   const rows = Math.min(MOST_ROWS, lines.filter((line) => line.failed.length).length);
   const roof = rows ? 1 - ROW * (rows + 0.4) : 1;
-  if (scale === "linear") return { low: 0, high: (Math.max(...highs) * 1.05 || 1) / roof, scale, roof };
-  const low = Math.min(...lows) / 1.4;
-  return { low, high: low * Math.max((Math.max(...highs) * 1.4) / low, 4) ** (1 / roof), scale, roof };
+  const [low, top] = [scale === "linear" ? 0 : Math.min(...lows) / 1.4, Math.max(...highs)];
+  const high = scale === "linear" ? (top * 1.05 || 1) / roof : low * Math.max((top * 1.4) / low, 4) ** (1 / roof);
+  return { low, high, scale, roof, shares: along(scale, [low, high], 1) };
 }
-
-/** The share of the axis at which a value is, from the bottom. @param {Span} span @param {number} value */
-const shareOf = (span, value) =>
-  span.scale === "linear" ? value / span.high : Math.log(Math.max(value, span.low) / span.low) / Math.log(span.high / span.low);
-/** @param {Span} span @param {number} share */
-const valueAt = (span, share) => (span.scale === "linear" ? share * span.high : span.low * (span.high / span.low) ** share);
 
 /** @param {Curves} curves @param {number[]} runs @param {Span} span @param {number} width */
 function growthPanel(curves, runs, span, width) {
@@ -188,6 +176,7 @@ function growthPanel(curves, runs, span, width) {
   });
   const x = curves.across(lines, width);
   const failed = failures(lines, span);
+  const roof = span.shares.invert(span.roof);
   const [shade, uprights] = ranges(points);
   const name = over ? "" : runWords(runs[0] ?? 0);
   const where = learns() ? "" : `, ${group.workload}, ${group.mask}, ${group.conditions}`;
@@ -203,19 +192,14 @@ function growthPanel(curves, runs, span, width) {
       scale: span.scale,
       low: span.low,
       high: span.high,
-      ticks: valueTicks(
-        Math.max(span.low, span.scale === "log" ? 1e-30 : 0),
-        valueAt(span, span.roof),
-        curves.unit,
-        span.scale,
-      ),
+      ticks: valueTicks(span.low, roof, curves.unit, span.scale),
     },
     // uprights at all points of a curve of training would hide it
     marks: [
       shade,
       ...(learns() ? [] : [uprights]),
       ...(curves.level === null ? [] : [Plot.ruleY([curves.level], LEVEL)]),
-      ...(failed.length ? [Plot.ruleY([valueAt(span, span.roof)], { strokeDasharray: "1 3", strokeOpacity: 0.5 })] : []),
+      ...(failed.length ? [Plot.ruleY([roof], { strokeDasharray: "1 3", strokeOpacity: 0.5 })] : []),
       ...strokes(points, over),
       crosses(failed, false),
       dots(marked),
@@ -231,11 +215,9 @@ function failures(lines, span) {
   return lines
     .filter((line) => line.failed.length)
     .flatMap(({ method, run, z, failed }, number) => {
-      const y = valueAt(span, 1 - ROW * ((number % MOST_ROWS) + 0.5));
-      const seen = new Set();
-      return failed.map((cell) => {
-        const first = !seen.has(statusOf(cell).key);
-        seen.add(statusOf(cell).key);
+      const y = span.shares.invert(1 - ROW * ((number % MOST_ROWS) + 0.5));
+      return failed.map((cell, place) => {
+        const first = failed.findIndex((each) => statusOf(each) === statusOf(cell)) === place;
         return { method, run, z, cell, x: DATA.cells.N[cell], y, first };
       });
     });
@@ -247,13 +229,13 @@ function names(drawn, span, x, letters) {
   const own = drawn.filter((line, place) => drawn.findIndex((each) => each.method === line.method) === place);
   const ends = own.map((line) => line.points[line.points.length - 1]);
   const places = apart(
-    ends.map((end) => Math.min(shareOf(span, end.y), 1)),
+    ends.map((end) => Math.min(span.shares(end.y), 1)),
     Math.min(0.06, 0.95 / own.length),
   );
   const words = ends.map((end, place) => ({
     ...end,
     x: x.high,
-    y: valueAt(span, places[place]),
+    y: span.shares.invert(places[place]),
     words: cut(DATA.methods[end.method].name, letters),
   }));
   return [dots(words, em() * 0.7), labels(words, em() * 1.25)];

@@ -80,15 +80,10 @@ function asCsv() {
     return [{ head, values: value }, ...(low.length ? ends : [])];
   };
   const columns = KEYS.flatMap(columnsAs);
-  /** @param {string | number | null} value */
-  const field = (value) => {
-    if (typeof value !== "string") return String(value ?? "");
-    // a text that a spreadsheet would evaluate gets an apostrophe in front
-    const text = /^[=+\-@＝＋－＠]/.test(value) ? `'${value}` : value;
-    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
+  /** A text that a spreadsheet would evaluate gets an apostrophe in front. @param {string | number | null} value */
+  const field = (value) => `${typeof value === "string" && /^[=+\-@＝＋－＠]/.test(value) ? "'" : ""}${value ?? ""}`;
   const rows = [columns.map(({ head }) => head), ...rowsShown().map((cell) => columns.map(({ values }) => values[cell]))];
-  return rows.map((row) => `${row.map(field).join(",")}\n`).join("");
+  return `${d3.csvFormatRows(rows.map((row) => row.map(field)))}\n`;
 }
 
 /** As shown, the head first. @returns {string[][]} */

@@ -3,10 +3,6 @@
 declare const Plot: typeof import("@observablehq/plot");
 declare const d3: typeof import("d3");
 
-interface Run {
-  name: string;
-}
-
 interface Method {
   name: string;
   color: string;
@@ -56,11 +52,8 @@ interface Learnt {
   chance: number | null;
 }
 
-interface Learner {
+interface Learner extends Partial<Record<View["curve"], Learnt>> {
   cell: number;
-  loss?: Learnt;
-  accuracy?: Learnt;
-  error_rate?: Learnt;
 }
 
 interface Pairs {
@@ -74,7 +67,7 @@ interface Pairs {
 }
 
 interface Payload {
-  runs: Run[];
+  runs: { name: string }[];
   methods: Method[];
   groups: Group[];
   first: number;
@@ -106,15 +99,6 @@ interface Datum {
   r?: number;
   words?: string;
   /** What the point says of itself, where the cell has several. */
-  said?: [string, string];
-}
-
-/** The same in pixels of its chart. */
-interface Target {
-  cell: number;
-  x: number;
-  y: number;
-  series: string;
   said?: [string, string];
 }
 
@@ -172,6 +156,8 @@ interface Span {
   high: number;
   scale: Scale;
   roof: number;
+  /** Its shares, from the bottom, by value. */
+  shares: import("d3").ScaleContinuousNumeric<number, number>;
 }
 
 /** What is shown; everything that a link restores. */

@@ -68,12 +68,8 @@ function weighingPanel(pairs, cost, loss, width) {
   const named = [...front.filter((datum) => data.includes(datum)), ...data.filter((datum) => !front.includes(datum))].flatMap(
     (datum) => {
       const words = cut(DATA.methods[datum.method].name, WIDEST_LABEL);
-      const place = {
-        x: (Math.log(datum.x / x.low) / Math.log(x.high / x.low)) * inner,
-        y: (1 - (datum.y - low) / (high - low)) * height,
-        end: 0,
-      };
-      place.end = place.x + words.length * em() * 0.5;
+      const start = along("log", [x.low, x.high], inner)(datum.x);
+      const place = { x: start, y: along("linear", [high, low], height)(datum.y), end: start + words.length * em() * 0.5 };
       // a name that would lie on another one is left to the tip
       if (taken.some((each) => Math.abs(each.y - place.y) < em() && place.x < each.end && each.x < place.end)) return [];
       taken.push(place);
