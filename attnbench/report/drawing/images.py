@@ -46,14 +46,14 @@ def images(figure: Figure, formats: Sequence[str], dpi: int = DPI) -> dict[str, 
         buffer, (canvas, options) = io.BytesIO(), _WRITERS[form]
         figure.set_dpi(dpi)
         getattr(canvas(figure), f"print_{form}")(buffer, **options)
-        figure.set_dpi(before)
         found[form] = buffer.getvalue()
+    figure.set_dpi(before)
     return found
 
 
 def _pgf(figure: Figure) -> bytes:
     r"""Return the figure as PGF, to be \input into a document, whose own fonts then write the figure's words."""
-    out, before = io.StringIO(), figure.dpi
+    out = io.StringIO()
     figure.set_dpi(72)
     width, height = figure.get_size_inches()
     corner = f"\\pgfqpoint{{{width:f}in}}{{{height:f}in}}"
@@ -63,7 +63,6 @@ def _pgf(figure: Figure) -> bytes:
     with mpl.rc_context({"pgf.rcfonts": False}):
         figure.draw(_WithoutLatex(figure, out))  # type: ignore[no-untyped-call]
     out.write("\\end{pgfpicture}%\n\\makeatother%\n\\endgroup%\n")
-    figure.set_dpi(before)
     return out.getvalue().encode()
 
 

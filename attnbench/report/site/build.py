@@ -76,14 +76,11 @@ def _card(members: Members, pages: Made, shelves: dict[str, Shelf], left_out: li
         left_out += refused
     entry = newest.entry
     commit = f"commit {entry.short_commit}" if entry.commit else ""
-    alone = newest.kind is Kind.COMPARISON and len(members) == 1
     return Card(
         newest=newest,
         address=shelves[newest.place].address,
-        page=Link(pages.page.href, f"{entry.started[:16].replace('T', ' ')} UTC"),
+        made=pages,
         facts=tuple(filter(None, (machine_words(entry.machine), commit, pages.cells))),
-        words=(*pages.words, *(["The other side of this comparison is not here."] if alone else [])),
-        picture=pages.picture,
         links=(*pages.tables, *(link for link in copied if is_of_run(link.text))),
         files=tuple(link for link in copied if not is_of_run(link.text)),
     )

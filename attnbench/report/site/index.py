@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from attnbench.analyze.sections import grouped
-from attnbench.report.site.picture import Picture
+from attnbench.report.site.pages import Made
 from attnbench.report.site.runs import Found, Kind, LeftOut, machine_words
 from attnbench.report.site.shelf import Link
 from attnbench.report.site.templates import rendered
@@ -23,11 +23,8 @@ class Card:
     """The run; the newer side of a comparison."""
     address: str
     """Its folder, which is also its name within the index."""
-    page: Link
+    made: Made
     facts: tuple[str, ...]
-    words: tuple[str, ...]
-    """What came out, a paragraph each."""
-    picture: Picture | None
     links: tuple[Link, ...]
     """Tables that were made, and the records where they go along."""
     files: tuple[Link, ...]

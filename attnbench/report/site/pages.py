@@ -51,6 +51,7 @@ class Made:
     page: Link
     tables: tuple[Link, ...]
     words: tuple[str, ...]
+    """What came out, a paragraph each."""
     cells: str = ""
     picture: Picture | None = None
 
@@ -66,7 +67,10 @@ def made(members: Members, shelves: Mapping[str, Shelf], limits_of: LimitsOf) ->
         return _of_comparison(_findings(members[0]), _findings(newest), shelves[members[0].place], shelf)
     if newest.kind is Kind.LIMITS:
         return _of_limits(newest, shelf, limits_of)
-    return _of_selfcheck(newest, shelf) if newest.kind is Kind.SELFCHECK else _of_run(_findings(newest), shelf)
+    if newest.kind is Kind.SELFCHECK:
+        return _of_selfcheck(newest, shelf)
+    alone = ["The other side of this comparison is not here."] if newest.kind is Kind.COMPARISON else []
+    return _of_run(_findings(newest), shelf, *alone)
 
 
 def _findings(found: Found) -> Findings:
@@ -83,13 +87,13 @@ def _texts(shelf: Shelf, name: str, title: str, csv: str, tables: Sequence[Table
     )
 
 
-def _of_run(findings: Findings, shelf: Shelf) -> Made:
+def _of_run(findings: Findings, shelf: Shelf, *more: str) -> Made:
     """Write a sweep over methods and lengths."""
     run = findings.run
     return Made(
         page=shelf.write(INDEX, page([findings], shelf.home)),
         tables=_texts(shelf, "table", f"{run.suite.name}, run {run.id}", frame.csv(findings), tables(findings)),
-        words=(headline(findings),),
+        words=(headline(findings), *more),
         cells=cells(findings.summaries),
         picture=picture(findings),
     )

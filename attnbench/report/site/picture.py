@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from attnbench.analyze.cells import learning_curve
 from attnbench.analyze.points import UNFINISHED
-from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Unit, main_quantity, quantities, recorded
+from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Unit, main_quantity, recorded
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import baseline
 from attnbench.report.drawing import style
@@ -21,7 +21,7 @@ from attnbench.report.findings import Findings
 from attnbench.report.text.names import drawable, shorten
 from attnbench.report.text.numbers import heading, written
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import LOSS, OUTPUT_ERROR, ROUNDING
+from attnbench.schema.outcome import OUTPUT_ERROR, ROUNDING
 from attnbench.schema.units import length
 
 MOST = 6
@@ -130,8 +130,8 @@ def drawn(shown: Chosen) -> Figure:
     pad = 0.08 * (math.log2(across[-1] / across[0]) or 1.0) / 2
     axes.set_xlim(math.log2(across[0]) - pad, math.log2(across[-1]) + pad)
     axes.set_ylim(low - 0.06 * (top - low or 1.0), top + 0.03 * (top - low or 1.0))
-    axes.set_xticks([math.log2(N) for N in dict.fromkeys((across[0], across[-1]))])
-    axes.set_xticklabels([f"{shown.across} = {length(across[0])}", length(across[-1])][: len(axes.get_xticks())])
+    edges = {across[-1]: length(across[-1]), across[0]: f"{shown.across} = {length(across[0])}"}
+    axes.set_xticks([math.log2(N) for N in sorted(edges)], [edges[N] for N in sorted(edges)])
     axes.set_yticks(list(ends), list(ends.values()))
     axes.tick_params(length=2)
     handles = handles[::-1]
@@ -181,7 +181,7 @@ def _learning(findings: Findings, section: Section) -> Chosen | None:
             if fits and moment.update > 0 and moment.middle > 0:
                 kept[round(moment.update)] = moment.middle
         curves[label] = Curve(findings.names[label], looks[label], dict(sorted(kept.items())))
-    return _named(section, curves, "held-out loss, nats", quantities(())[LOSS].unit, across="updates")
+    return _named(section, curves, "held-out loss, nats", Unit.NATS, across="updates")
 
 
 def _named(
