@@ -109,7 +109,7 @@ def _timed(findings: Findings, section: Section) -> Table:
         _longest(section),
         Column("time grows as", growth),
         _at_common(section, time, at),
-        _at_common(section, findings.quantities[ROOF], at="", head="of the roof", plain=True),
+        _at_common(section, findings.quantities[ROOF], head="of the roof", plain=True),
         *_speedups(findings, section, N, bases, at),
         _at_common(section, kept, at, plain=True),
         _stopped(section),
@@ -141,7 +141,7 @@ def _training(findings: Findings, section: Section) -> Table:
     counts = {label: cell.facts.get("parameters") for label, cell in cells.items()}
     columns = [Column("parameters", {label: f"{n:,}" if isinstance(n, int) else "" for label, n in counts.items()})]
     for name, head in {LOSS: "loss", **qualities(section)}.items():
-        columns.append(_at_common(section, findings.quantities[name], at="", head=head))
+        columns.append(_at_common(section, findings.quantities[name], head=head))
     for name, head in {TIME: "time per update", MEMORY: "memory of an update"}.items():
         quantity, texts = findings.quantities[name], {}
         for label, cell in cells.items():
@@ -163,10 +163,10 @@ def _generating(findings: Findings, section: Section) -> Table:
     bases = baselines(section, N)
     columns = [
         Column("B", {label: f"{ok[label].B:,}" if label in ok else "" for label in section.series}),
-        _at_common(section, time, at="", head="time per sequence"),
-        _at_common(section, findings.quantities["throughput"], at="", head=f"{what}/s"),
-        _at_common(section, findings.quantities["tokens"], at="", head="tokens/s", plain=True),
-        _at_common(section, findings.quantities[STATE_BYTES], at="", plain=True),
+        _at_common(section, time, head="time per sequence"),
+        _at_common(section, findings.quantities["throughput"], head=f"{what}/s"),
+        _at_common(section, findings.quantities["tokens"], head="tokens/s", plain=True),
+        _at_common(section, findings.quantities[STATE_BYTES], plain=True),
         *_speedups(findings, section, N, bases, ""),
         _stopped(section),
     ]
@@ -174,10 +174,10 @@ def _generating(findings: Findings, section: Section) -> Table:
     return _table(findings, section, f"Generating: {where(section)}", columns, about, time)
 
 
-def _at_common(section: Section, quantity: Quantity, at: str, head: str = "", *, plain: bool = False) -> Column:
+def _at_common(section: Section, quantity: Quantity, at: str = "", head: str = "", *, plain: bool = False) -> Column:
     """Return a figure at the section's common length; `plain`: without its range, bold print and statuses."""
     # where nothing was measured, the longest length says why
-    N, texts = section.common_length or max(section.lengths, default=0), {}
+    N, texts = section.common_length or section.lengths[-1], {}
     for label in section.series:
         cell = section.at(label, N)
         found = quantity.estimate(cell)

@@ -83,14 +83,14 @@ def number_across(axes: Axes, unit: Unit, low: float, high: float, title: str) -
 
 
 def lengths_across(axes: Axes, lengths: Sequence[int]) -> None:
-    """Make the horizontal axis that of all these lengths, with ticks at those that have room for their labels."""
-    first, last = (lengths[0], lengths[-1]) if lengths else (1, 2)
+    """Make the horizontal axis that of all these rising lengths, with ticks at those that have room for their labels."""
+    first, last = lengths[0], lengths[-1]
     room = 2.0 if first == last else 1.2
     axes.set_xscale("log", base=2)
     axes.set_xlim(first / room, last * room)
     per_doubling = wide(axes) / math.log2(last * room * room / first)
     chosen: list[int] = []
-    for N in sorted(lengths):
+    for N in lengths:
         if not chosen or math.log2(N / chosen[-1]) * per_doubling >= scaled(0.24):
             chosen.append(N)
     _numbered(axes, "x", [(float(N), length(N)) for N in chosen])

@@ -19,7 +19,6 @@ from attnbench.report.text.latex import SPECIAL
 from attnbench.report.text.models import chance
 from attnbench.report.text.names import one_line
 from attnbench.report.text.numbers import SCALES
-from attnbench.report.text.statuses import short
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import CURVE, CURVE_ACCURACY, CURVE_ERROR_RATE
 from attnbench.schema.units import length
@@ -58,7 +57,7 @@ def payload(board: Board, columns: Sequence[Column]) -> Json:
         ],
         "groups": [_group(board, group) for group in board.groups],
         "first": board.first,
-        "statuses": [{"key": status, "short": short(status)} for status in statuses],
+        "statuses": statuses,
         "cells": {
             "run": [place.run for place in places],
             "group": [place.group for place in places],

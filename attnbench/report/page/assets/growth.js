@@ -136,7 +136,7 @@ function linesAmong(runs, points) {
           run,
           z,
           points: points(cells).map((each) => ({ ...each, method, run, z })),
-          failed: cells.filter((cell) => statusOf(cell).key !== "ok"),
+          failed: cells.filter((cell) => statusOf(cell) !== "ok"),
         },
       ];
     }),

@@ -71,7 +71,7 @@ interface Payload {
   methods: Method[];
   groups: Group[];
   first: number;
-  statuses: { key: string; short: string }[];
+  statuses: string[];
   cells: { run: number[]; group: number[]; method: number[]; N: number[]; status: number[] };
   quantities: Quantity[];
   roofline: { intensity: (number | null)[]; rate: (number | null)[] };
