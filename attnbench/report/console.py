@@ -30,8 +30,8 @@ _NAMES, _COLUMNS, _SIGNS = (44, 38, 32, 25, 16), 5, 16
 """Letters of a name, lengths with a number, lengths in a sparkline: at most."""
 _ROWS, _REASONS, _LINES = 24, 12, 4
 """Methods of a section, reasons, and lines of each: at most; the rest is counted and stands in table.md."""
-# neither stripped by tabulate, nor a place to break a line at
-_SPACE = "\u00a0"
+# for private use: neither white space, which tabulate strips, nor a place to break a line at
+_SPACE = "\ue000"
 _BRIEF = {Status.UNSUPPORTED.value: "unsupp.", Status.INTERRUPTED.value: "interr."}
 """As wide as a time; below the tables statuses stand in full."""
 _Plain = Callable[[str], str]
@@ -177,9 +177,9 @@ def _learnt(findings: Findings, contest: Contest, labels: Sequence[str]) -> _Gri
     for label in labels:
         cell = section.at(label, N)
         update = time.estimate(cell)
-        scores = [_entry(other, label, N).replace(_SPACE, "") for other, _ in more]
+        scores = [_entry(other, label, N) for other, _ in more]
         written_time = written(update.value * cell.B, time.unit) if update and cell else ""
-        rows[label] = [_entry(contest, label, N, ranged=True), *(f"{text}{_SPACE}" for text in scores), written_time]
+        rows[label] = [_entry(contest, label, N, ranged=True), *scores, written_time]
     return [f"loss{_SPACE}", *(f"{head}{_SPACE}" for _, head in more), "update"], rows
 
 

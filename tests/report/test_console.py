@@ -57,12 +57,12 @@ def test_a_failure_has_a_sign_of_its_own_and_what_was_not_planned_a_gap() -> Non
     laws = (Law("softmax.a", 1e-3, 1.0), Law("linear.b", 1e-3, 1.0, stop_at=2048, reason="full"))
     run = Synthetic(laws, lengths=(512, 1024, 2048, 4096), workloads=(Workload.FORWARD,), causal=(True,))
     info = run.run()
-    left_out = [cell for cell in info.cells if (cell.method, cell.problem.N) == ("softmax.a", 1024)]
+    left_out = [cell for cell in info.cells if cell.method == "softmax.a" and cell.problem.N in {512, 2048}]
     info = info.model_copy(update={"cells": tuple(cell for cell in info.cells if cell not in left_out)})
     findings = Findings.of(info, [record for record in run.records() if record.job.cell not in left_out])
     text, plain = (console.summary(findings, unicode=unicode) for unicode in (True, False))
-    assert line_of(text, "linear.b").endswith("××")
-    assert line_of(text, "softmax.a")[-3] == " "
+    assert (whole := line_of(text, "linear.b")).endswith("××")
+    assert [sign == " " for sign in line_of(text, "softmax.a")[len(whole) - 4 :]] == [True, False, True, False]
     assert line_of(plain, "linear.b").endswith("xx")
     assert "from . to # on one logarithmic scale" in " ".join(plain.split())
 
