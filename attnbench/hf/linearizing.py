@@ -25,6 +25,7 @@ from attnbench.hf.refusals import CannotError
 from attnbench.hf.swapping import attentions, swap, swapped_in
 from attnbench.hf.text import drawn
 from attnbench.registry import MissingPackageError
+from attnbench.training.block import evaluating
 
 
 @dataclass(frozen=True)
@@ -143,12 +144,10 @@ def perplexity(model: PreTrainedModel, tokens: Tensor, N: int, B: int = 8) -> fl
         raise CannotError(f"N={N}: a sequence has no next token; it must be 2 or more")
     if len(tokens) < N:
         raise CannotError(f"the text has {len(tokens):,} tokens; N={N:,} needs as many")
-    trains, total = model.training, 0.0
-    model.eval()
-    sequences = tokens[: len(tokens) // N * N].view(-1, N)
-    for batch in sequences.split(B):
-        total += float(next_token_loss(model, batch.to(model.device))) * len(batch)
-    model.train(trains)
+    sequences, total = tokens[: len(tokens) // N * N].view(-1, N), 0.0
+    with evaluating(model):
+        for batch in sequences.split(B):
+            total += float(next_token_loss(model, batch.to(model.device))) * len(batch)
     return math.exp(total / len(sequences))
 
 

@@ -18,6 +18,7 @@ from attnbench.hf.refusals import CannotError
 from attnbench.hf.saving import load
 from attnbench.hf.text import text_of
 from attnbench.store.files import write_named
+from attnbench.training.block import evaluating
 
 Attend = Callable[..., Any]
 
@@ -56,10 +57,8 @@ def heard(model: PreTrainedModel, tokens: Tensor) -> dict[str, Tensor]:
         heads["v"].append(value.repeat_interleave(times, dim=1))
         return attend(module, query, key, value, *args, **given)
 
-    trains = model.training
-    with attention_called_through(listen):
-        model.eval()(tokens.to(model.device), use_cache=False)
-    model.train(trains)
+    with attention_called_through(listen), evaluating(model):
+        model(tokens.to(model.device), use_cache=False)
     shapes = {name: {tuple(x.shape[2:]) for x in parts} for name, parts in heads.items()}
     if unlike := next((name for name, found in shapes.items() if len(found) != 1), None):
         widths = " and ".join(map(str, sorted(shapes[unlike]))) or "no layer that asks for an implementation by name"

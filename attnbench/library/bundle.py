@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -84,18 +85,23 @@ def bundle(
     folder = Path(to).absolute()
     if folder.exists():
         raise UsageError(f"{to} is there already, and is not overwritten; name another folder")
-    wheels = folder / "wheels"
-    wheels.mkdir(parents=True)
-    project = folder / "attnbench"
-    _copy_checkout(project)
-    isolation = ["--no-build-isolation"] if find_spec("setuptools") else []
-    _pip("wheel", "--no-deps", *isolation, "--wheel-dir", str(wheels), str(project))
-    for built in (project / "build", *project.glob("*.egg-info")):
-        shutil.rmtree(built, ignore_errors=True)
-    left_out = collect([*_requirements(next(wheels.glob("attnbench-*.whl")), "", python), *wanted], wheels, python, platform)
-    (folder / "setup.sh").write_text(_SETUP, encoding="utf-8")
-    (folder / "env.sh").write_text(_ENVIRONMENT, encoding="utf-8")
-    return Bundle(folder, tuple(sorted(file.name for file in wheels.iterdir())), left_out)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # filled beside its place, so that a download that fails leaves nothing there, which the next try would refuse
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
+        made = Path(beside) / folder.name
+        wheels, project = made / "wheels", made / "attnbench"
+        wheels.mkdir(parents=True)
+        _copy_checkout(project)
+        isolation = ["--no-build-isolation"] if find_spec("setuptools") else []
+        _pip("wheel", "--no-deps", *isolation, "--wheel-dir", str(wheels), str(project))
+        for built in (project / "build", *project.glob("*.egg-info")):
+            shutil.rmtree(built, ignore_errors=True)
+        needed = _requirements(next(wheels.glob("attnbench-*.whl")), "", python)
+        left_out = collect([*needed, *wanted], wheels, python, platform)
+        (made / "setup.sh").write_text(_SETUP, encoding="utf-8")
+        (made / "env.sh").write_text(_ENVIRONMENT, encoding="utf-8")
+        made.rename(folder)
+    return Bundle(folder, tuple(sorted(file.name for file in (folder / "wheels").iterdir())), left_out)
 
 
 def collect(wanted: Sequence[Requirement], wheels: Path, python: str, platform: str) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ B sequences, n tokens, H heads, D width of a head's queries and keys, M of its v
 """
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -46,6 +48,17 @@ def attention_of(cell: Cell, layer: int, layers: int) -> Attention:
     told = {name: value for name, value in (("layer", layer), ("layers", layers)) if name in asked}
     method = registry.build_for(cell.call.model_copy(update={"method": name, "params": {**told, **params}}))
     return method.to(device=cell.device, dtype=getattr(torch, cell.problem.dtype))
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model in evaluation mode, and back as it was, also where something raises."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 class Block(nn.Module):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnbench.schema.outcome import COMPLETED, DRAWN, GIVEN
 from attnbench.training import logistics
+from attnbench.training.block import evaluating
 from attnbench.training.reading import Reader, reader_of
 from attnbench.training.tasks import Alphabet
 from attnbench.training.transformer import Transformer
@@ -23,12 +24,8 @@ def generate(
     """
     if N > model.cell.problem.N:
         raise ValueError(f"the model has positions for {model.cell.problem.N} tokens, not for {N}")
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         return write(reader_of(model, B), N, given, generator)
-    finally:
-        model.train(was_training)
 
 
 @torch.inference_mode()

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnbench.training import ctc, logistics
+from attnbench.training.block import evaluating
 from attnbench.training.tasks import Alphabet, Batch
 from attnbench.training.transformer import Transformer
 
@@ -72,24 +73,20 @@ def judge(model: Transformer, held_out: Batch) -> tuple[float, float]:
     Of speech it is the rate of errors: the edits between what is written down and what was said, over the symbols that were
     said. Every call uses the same random numbers, and leaves those of the training as they are.
     """
-    alphabet, was_training = model.alphabet, model.training
+    alphabet = model.alphabet
     count = right if alphabet.channels is None else ctc.errors
     loss, counted, judged = 0.0, 0, 0
     devices = [torch.device(model.cell.device)] if model.cell.device_kind == "cuda" else []
     rows, B = len(held_out.tokens), model.cell.problem.B
-    with torch.random.fork_rng(devices):
+    with torch.random.fork_rng(devices), evaluating(model):
         torch.manual_seed(_JUDGING_SEED)
-        model.eval()
-        try:
-            for first in range(0, rows, B):
-                # the method takes B sequences: the last batch is filled with the first rows, which are not judged again
-                numbers = torch.arange(first, first + B, device=held_out.tokens.device)
-                chosen, is_new = numbers % rows, (numbers < rows).unsqueeze(1)
-                batch = Batch(held_out.tokens[chosen], held_out.targets[chosen], held_out.judged[chosen] & is_new)
-                said, _ = model(batch.tokens)
-                loss += float(nats(said, batch, alphabet).sum(dtype=torch.float64))
-                counted += int(count(said, batch)) if alphabet.levels is None else 0
-                judged += int(batch.judged.sum())
-        finally:
-            model.train(was_training)
+        for first in range(0, rows, B):
+            # the method takes B sequences: the last batch is filled with the first rows, which are not judged again
+            numbers = torch.arange(first, first + B, device=held_out.tokens.device)
+            chosen, is_new = numbers % rows, (numbers < rows).unsqueeze(1)
+            batch = Batch(held_out.tokens[chosen], held_out.targets[chosen], held_out.judged[chosen] & is_new)
+            said, _ = model(batch.tokens)
+            loss += float(nats(said, batch, alphabet).sum(dtype=torch.float64))
+            counted += int(count(said, batch)) if alphabet.levels is None else 0
+            judged += int(batch.judged.sum())
     return loss / judged, counted / judged if alphabet.levels is None else math.nan

@@ -90,6 +90,9 @@ def test_perplexity_is_of_the_next_token_also_where_a_model_s_own_loss_is_of_the
     model, tokens = model_of("bart"), tokens_of(1, N)
     want = torch.nn.functional.cross_entropy(logits(model, tokens)[0, :-1], tokens[0, 1:]).exp()
     assert (hf.perplexity(model.train(), tokens[0], N), model.training) == (pytest.approx(float(want)), True)
+    with pytest.raises(IndexError):
+        hf.perplexity(model, torch.full((N,), 10**6), N)
+    assert model.training
 
 
 @pytest.mark.parametrize("method", ["linear.chunked", "gated.retnet"])

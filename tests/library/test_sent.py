@@ -227,6 +227,8 @@ def test_no_folder_is_overwritten_and_one_is_made_from_a_checkout_only(tmp_path:
     monkeypatch.setattr(module, "ROOT", tmp_path)
     with pytest.raises(UsageError, match="made from a checkout"):
         attnbench.bundle(tmp_path / "new")
+    # the next try finds nothing in its way
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.slow
