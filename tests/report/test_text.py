@@ -1,7 +1,6 @@
 """Text as papers and figures have it: tables that the real tool sets in two kinds of paper, names that fit, ticks of axes."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from attnbench.report.text.table import Table
 from attnbench.report.write import write
 from tests.report.conftest import Synthetic
 from tests.report.drawn import found
+from tests.report.papers import ICML, NEURIPS, PACKAGES, compiled
 
 TABLE = Table(
     "Time: forward",
@@ -26,12 +26,6 @@ TABLE = Table(
     frozenset({(0, 1), (1, 1)}),
     ("Note_1.",),
 )
-PAPERS = {
-    "neurips": r"\documentclass[10pt]{article}\usepackage[papersize={8.5in,11in},textwidth=5.5in,textheight=9in]{geometry}",
-    "icml": r"\documentclass[10pt,twocolumn]{article}"
-    r"\usepackage[papersize={8.5in,11in},textwidth=6.75in,textheight=9in]{geometry}\setlength{\columnsep}{0.25in}",
-}
-BODY = "\n\\usepackage{booktabs,graphicx,siunitx}\n\\begin{document}\n\\input{table.tex}\n\\end{document}\n"
 
 
 def test_numbers_are_aligned_by_siunitx_and_what_is_no_number_is_in_braces() -> None:
@@ -59,17 +53,12 @@ def test_a_table_that_is_too_wide_goes_on_below_under_its_first_column() -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", [NEURIPS, ICML], ids=["neurips", "icml"])
 @pytest.mark.parametrize("replicates", [3, 5])
 def test_no_table_of_a_run_is_wider_than_the_paper(tmp_path: Path, replicates: int, paper: str) -> None:
     write(tmp_path, found(Synthetic(replicates=replicates)))
-    (tmp_path / f"{paper}.tex").write_text(PAPERS[paper] + BODY)
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", f"{paper}.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert (tmp_path / f"{paper}.pdf").stat().st_size > 10_000
-    assert re.findall(r"Overfull \\hbox.*", done.stdout) == []
-    assert "Undefined control sequence" not in done.stdout
+    log = compiled(tmp_path, paper + PACKAGES, r"\input{table.tex}")
+    assert re.findall(r"Overfull \\hbox.*", log) == []
 
 
 # names

@@ -2,7 +2,6 @@
 
 import io
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from attnbench.schema.cell import Workload
 from tests.report.conftest import Synthetic
 from tests.report.drawn import found
 from tests.report.figures.conftest import KINDS, Everything, Suited
+from tests.report.papers import ICML, NEURIPS, PACKAGES, compiled
 from tests.report.stored import as_stored
 
 PAPER = sheet(Style.PAPER, "single")
@@ -95,18 +95,7 @@ def test_a_caption_for_latex_has_a_label_and_in_names_commands_are_letters(hosti
 # papers
 
 
-# columns as wide as those of ICML; the figures of one wide column are those of NeurIPS
-_TWO = r"""\documentclass[10pt,twocolumn]{article}
-\usepackage[papersize={8.5in,11in},textwidth=6.75in,textheight=9.3in]{geometry}
-\setlength{\columnsep}{0.25in}
-"""
-_ONE = r"""\documentclass[10pt]{article}
-\usepackage[papersize={8.5in,11in},textwidth=5.5in,textheight=9.3in]{geometry}
-"""
-_USED = r"""\setlength{\parindent}{0pt}
-\usepackage{graphicx,booktabs,siunitx,pgf}
-\begin{document}
-"""
+_USED = PACKAGES + r"\setlength{\parindent}{0pt}\usepackage{pgf}"
 _FIGURE = "\\begin{{figure{star}}}[p]\\centering {inside}{caption}\\end{{figure{star}}}\n"
 
 
@@ -126,27 +115,18 @@ def figures(folder: Path, suited: Suited, width: str) -> str:
     return "".join(lines)
 
 
-def compiled(folder: Path, head: str, body: str) -> str:
-    """The log of pdflatex; fails where there is no PDF."""
-    (folder / "paper.tex").write_text(f"{head}{_USED}{body}\\end{{document}}\n")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "paper.tex"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert (folder / "paper.pdf").stat().st_size > 50_000
-    return done.stdout
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("head", "widths"), [(_TWO, ("icml", "icml-double")), (_ONE, ("neurips",))], ids=("icml", "neurips"))
+@pytest.mark.parametrize(
+    ("head", "widths"), [(ICML, ("icml", "icml-double")), (NEURIPS, ("neurips",))], ids=("icml", "neurips")
+)
 def test_a_paper_with_all_figures_and_the_table_compiles_and_nothing_is_too_wide(
     tmp_path: Path, everything: Everything, suited: Suited, head: str, widths: tuple[str, ...]
 ) -> None:
     assert set(widths) <= WIDTHS.keys()
     (tmp_path / "table.tex").write_text(latex.latex(tables(everything(workloads=(Workload.FORWARD,)))))
     body = "".join(figures(tmp_path, suited, width) for width in widths)
-    log = compiled(tmp_path, head, body + ("\\input{table.tex}\n" if head == _TWO else ""))
+    log = compiled(tmp_path, head + _USED, body + ("\\input{table.tex}\n" if head == ICML else ""))
     assert re.findall(r"Overfull \\hbox.*", log) == []
-    assert "Undefined control sequence" not in log
 
 
 @pytest.mark.slow
@@ -158,4 +138,4 @@ def test_hostile_names_compile_as_letters(tmp_path: Path, hostile: Synthetic) ->
             (tmp_path / name).write_bytes(content)
         inside, caption = f"\\input{{{kind}.pgf}}", f"\\input{{{kind}.tex}}"
         body.append(_FIGURE.format(star="*", inside=inside, caption=caption))
-    assert "x.tex" not in compiled(tmp_path, _TWO, "".join(body))
+    assert "x.tex" not in compiled(tmp_path, ICML + _USED, "".join(body))
