@@ -25,6 +25,10 @@ def kept_run() -> Synthetic:
     return Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=(Workload.FIDELITY,), report=report)
 
 
+def kept_findings() -> Findings:
+    return Findings.of(*recorded(kept_run()))
+
+
 def sampled(values: Mapping[str, float]) -> dict[str, Series]:
     return {name: Series(unit="1", values=(value,)) for name, value in values.items()}
 
@@ -55,13 +59,6 @@ def changed(record: Record, values: dict[str, float], facts: dict[str, Scalar | 
     return record.model_copy(update={"outcome": outcome.model_copy(update=update)})
 
 
-def rounded_run() -> Synthetic:
-    """Three methods, timed and held against their definitions; the last one has no backward."""
-    report = ReportSpec(tables=("summary", "time", "numerics"), plots=("time", "numerics"))
-    laws, workloads = [Law(name, 1e-3, 1) for name in SHARES], (Workload.FORWARD, Workload.NUMERICS)
-    return Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=workloads, report=report)
-
-
 def scored(run: Synthetic, cell: Cell, replicate: int) -> Record:
     share = SHARES[cell.method] * (1 + 0.01 * replicate)
     values = {names.ROUNDING: share, names.BATCH_DIFFERENCE: 0.0, names.RUN_DIFFERENCE: 0.0}
@@ -73,7 +70,11 @@ def scored(run: Synthetic, cell: Cell, replicate: int) -> Record:
     return run.record(cell, Measured(samples=sampled(values), facts=facts), replicate, Pass.NUMERICS)
 
 
-def rounded_findings(rounded: Synthetic) -> Findings:
+def rounded_findings() -> Findings:
+    """Three methods, timed and held against their definitions; the last one has no backward."""
+    report = ReportSpec(tables=("summary", "time", "numerics"), plots=("time", "numerics"))
+    laws, workloads = [Law(name, 1e-3, 1) for name in SHARES], (Workload.FORWARD, Workload.NUMERICS)
+    rounded = Synthetic(laws, lengths=(512, 1024), causal=(True,), workloads=workloads, report=report)
     info = rounded.run()
     numerics = [cell for cell in info.cells if cell.workload is Workload.NUMERICS]
     times = [record for record in rounded.records() if record.job.cell.workload is Workload.FORWARD]

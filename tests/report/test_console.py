@@ -1,9 +1,6 @@
-"""The summary for a terminal: the stored texts of four runs, and what it makes of runs of other shapes."""
+"""The summary for a terminal, of runs of shapes beside those whose texts are stored."""
 
-from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from attnbench.report import console
 from attnbench.report.console import BLOCKS, PLAIN, sparkline
@@ -13,24 +10,12 @@ from attnbench.schema.outcome import Status
 from attnbench.schema.suite import ReportSpec
 from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import found
-from tests.report.stored import as_stored
 
 
 def line_of(text: str, begin: str) -> str:
     # the sentence of result has no two spaces in a row
     (line,) = (line for line in text.split("\n") if line.startswith(begin) and "  " in line)
     return line
-
-
-@pytest.mark.parametrize(
-    ("made", "file", "replicates"), [("small", "3", 3), ("small", "5", 5), ("decoding", "decode", 3), ("sweep", "sweep", 5)]
-)
-def test_the_summary_is_as_stored_in_80_columns(request: pytest.FixtureRequest, made: str, file: str, replicates: int) -> None:
-    # the sweep is of eight lengths, both masks, forward and backward, with a method for every kind of failure
-    run = Synthetic() if made == "sweep" else request.getfixturevalue(made)
-    text = console.summary(found(replace(run, replicates=replicates)))
-    assert as_stored(f"console_{file}.txt", f"{text}\n")
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_a_run_without_records_or_without_cells_says_so(small: Synthetic) -> None:

@@ -1,5 +1,6 @@
 """What tables say, of times, of fidelity and of numerics: methods, figures, two notes, and how it all was measured."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -17,9 +18,10 @@ from attnbench.schema.errand import Pass
 from attnbench.schema.noun import Scalar
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.suite import ReportSpec
+from attnbench.schema.training import Task, Training
 from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import found
-from tests.report.scored_runs import changed, kept_run, recorded, rounded_findings, rounded_run
+from tests.report.scored_runs import changed, kept_findings, kept_run, recorded, rounded_findings
 from tests.report.stored import as_stored
 
 
@@ -43,29 +45,34 @@ def titles(findings: Findings) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("made", "file", "changes"),
+    ("file", "made", "changes"),
     [
-        ("small", "3", {"replicates": 3}),
-        ("small", "5", {"replicates": 5}),
-        ("decoding", "decode", {}),
-        ("learning", "train", {}),
-        ("generating", "generate", {"lengths": (784, 3072), "report": ReportSpec(tables=("summary",))}),
+        ("3", "small", {"replicates": 3}),
+        ("5", "small", {"replicates": 5}),
+        # of eight lengths, both masks, forward and backward, with a method for every kind of failure
+        ("sweep", Synthetic(replicates=5), {}),
+        ("decode", "decoding", {}),
+        ("generate", "generating", {"lengths": (784, 3072), "report": ReportSpec(tables=("summary",))}),
+        ("fidelity", kept_findings, {}),
+        ("numerics", rounded_findings, {}),
+        # images have bits per dimension, texts bits per byte, speech an error rate
+        ("train", "learning", {}),
+        ("train_images", "picturing", {}),
+        ("train_texts", "picturing", {"trainings": (Training(task=Task.BYTES, data="/data/corpora/enwik8"),)}),
+        ("train_speech", "hearing", {}),
     ],
 )
-def test_the_tables_of_a_run_are_as_stored_and_have_two_notes_at_most(
-    request: pytest.FixtureRequest, made: str, file: str, changes: dict[str, object]
+def test_the_tables_of_a_run_and_its_80_columns_on_a_terminal_are_as_stored_and_have_two_notes_at_most(
+    request: pytest.FixtureRequest, file: str, made: str | Synthetic | Callable[[], Findings], changes: dict[str, object]
 ) -> None:
-    findings = found(replace(request.getfixturevalue(made), **changes))
-    how = [] if made == "generating" else measured(findings)
-    assert as_stored(f"{file}.md", markdown.markdown(tables(findings), made, "", how))
+    run = request.getfixturevalue(made) if isinstance(made, str) else made
+    findings = found(replace(run, **changes)) if isinstance(run, Synthetic) else run()
+    text = console.summary(findings)
+    assert as_stored(f"{file}.md", markdown.markdown(tables(findings), "A run", "", measured(findings)))
+    assert as_stored(f"console_{file}.txt", f"{text}\n")
     assert all(len(table.notes) <= 2 for table in tables(findings))
-
-
-def test_a_suite_gets_the_tables_it_asks_for(small: Synthetic) -> None:
-    small.report = ReportSpec(tables=("memory", "summary", "tokens", "roof"))
-    assert titles(found(small)) == [
-        "Memory per sample (host_rss_peak)", "Summary", "Tokens per second", "Share of the roof",
-    ]  # fmt: skip
+    # a loss, an accuracy and bits with their intervals take two more
+    assert max(map(len, text.splitlines())) <= (82 if file == "train_texts" else 80)
 
 
 def test_what_a_summary_has_nothing_for_is_an_empty_column(small: Synthetic) -> None:
@@ -149,50 +156,6 @@ def test_few_replicates_are_called_a_first_look(request: pytest.FixtureRequest, 
     assert "First look" in note
 
 
-# fidelity and numerics
-
-HASHING = "lsh.reformer(bucket_size=64, rounds=4)"
-
-
-def scored(run: Synthetic) -> Findings:
-    return Findings.of(*recorded(run))
-
-
-def test_fidelity_has_tables_of_recall_and_error_with_their_ranges() -> None:
-    whole, recall, errors = tables(scored(kept_run()))
-    where = "fidelity, causal, float32"
-    assert [t.title for t in (whole, recall, errors)] == [f"{t}: {where}" for t in ("Summary", "Mass recall", "Output error")]
-    assert rows(whole)[HASHING] == ("1k", "61.0% [60.0, 62.0]", "0.700", "60.0%", "")
-    assert rows(whole)["linear.full"] == ("none", "unsupported", "unsupported", "", "unsupported")
-    assert recall.headers[2:] == ("N=512, %", "N=1k, %")
-    assert (rows(recall)[HASHING], rows(errors)[HASHING]) == (("100", "61.0 [60.0, 62.0]"), ("0.500", "0.700"))
-    # most recall and least error are bold
-    exact = list(rows(whole)).index("softmax.sdpa")
-    for table in (recall, errors):
-        assert {row for row, place in table.bold if place == 3} == {exact}
-
-
-def test_it_is_said_what_was_compared_with_what() -> None:
-    findings = scored(kept_run())
-    assert any("the 32 top keys of a query" in note for table in tables(findings) for note in table.notes)
-    lines = measured(findings)
-    assert "Exact: Shared-QK attention (lsh.reformer); Softmax attention (softmax.sdpa)." in lines
-    assert "unsupported: linear.full at 512, 1k: not causal" in lines
-    assert not any("clock" in line for line in lines)
-
-
-def test_the_terminal_says_the_main_score_and_names_in_full_where_there_is_room() -> None:
-    kept = kept_run()
-    text = console.summary(scored(kept))
-    assert "\nsynthetic: output error, mean of replicates; * the best" in text
-    assert max(map(len, text.splitlines())) <= 80
-    kept.lengths = (1024,)
-    assert f"\n{HASHING}  " in console.summary(scored(kept))
-    text = " ".join(console.summary(rounded_findings(rounded_run())).split())
-    assert "rounding, mean of replicates; * the best" in text
-    assert "1.0e-07*" in text
-
-
 def test_it_is_said_which_inputs_and_what_was_adapted_to_them() -> None:
     info, records = recorded(kept_run())
     other = {"scale": 0.25, "inputs": Inputs.RECORDED, "recording": "a_file"}
@@ -203,21 +166,3 @@ def test_it_is_said_which_inputs_and_what_was_adapted_to_them() -> None:
     lines = " ".join(measured(Findings.of(info.model_copy(update={"cells": cells}), records)))
     assert "inputs recorded a_file, queries and keys times 0.25." in lines
     assert "Adapted before it was measured, as training would: 8 other sequences (lsh.reformer, softmax.sdpa)." in lines
-
-
-def test_every_score_stands_in_the_summary_and_has_a_table_by_length() -> None:
-    numerics = rounded_findings(rounded_run())
-    made = {table.title: table for table in tables(numerics)}
-    whole = made["Summary: numerics, causal, float32"]
-    shown = [header.removesuffix(" at 1k") for header in whole.headers[3:-1]]
-    assert shown == ["rounding", "gradient rounding", "alone or in a batch", "run to run", "deterministic, time"]
-    told = rows(whole)
-    assert told["softmax.sdpa"][1:-1] == ("3.0e-07 [3.0e-07, 3.1e-07]", "6.1e-07 [6.0e-07, 6.1e-07]", "0", "0", "1.25×")
-    assert told["fast.forward"][1:-1] == ("2.0e-07", "n/a", "0", "0", "n/a")
-    assert list(told).index("linear.chunked") in {row for row, place in whole.bold if place == 3}
-    assert "o* by the method's own definition in float64" in whole.notes[0]
-    assert any("Not deterministic: scatter has no such kernel (fast.forward)." in line for line in measured(numerics))
-    # and what is timed has none
-    assert {"Rounding: numerics, causal, float32", "Deterministic, time: numerics, causal, float32"} <= set(made)
-    assert not any(title.startswith("Rounding: forward") for title in made)
-    assert not any(title.startswith("Time") and "numerics" in title for title in made)

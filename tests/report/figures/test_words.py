@@ -11,35 +11,18 @@ import pytest
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
-from attnbench.report.findings import Findings
 from attnbench.schema.cell import Workload
 from attnbench.schema.training import Task, Training
 from tests.report.conftest import Synthetic
 from tests.report.drawn import drawings, found, legend
 from tests.report.figures.conftest import Everything
-from tests.report.scored_runs import kept_run, recorded, rounded_findings, rounded_run
+from tests.report.scored_runs import kept_findings, rounded_findings
 from tests.report.stored import as_stored
 
 FORWARD, SHORT = (Workload.FORWARD,), (512, 1024)
+SWEEP = Synthetic(workloads=FORWARD)
+"""Every kind of failure."""
 LAYERS = tuple(Training(task=Task.COPY, updates=100, layers=layers) for layers in (1, 2))
-
-
-@pytest.fixture
-def sweep() -> Synthetic:
-    """Every kind of failure."""
-    return Synthetic(workloads=FORWARD)
-
-
-@pytest.fixture
-def kept() -> Findings:
-    """What hashing keeps."""
-    return Findings.of(*recorded(kept_run()))
-
-
-@pytest.fixture
-def rounded() -> Findings:
-    """How three methods round."""
-    return rounded_findings(rounded_run())
 
 
 def ticks(axis: Axis) -> str:
@@ -69,8 +52,8 @@ def lines(picture: Figure) -> Iterable[str]:
             for kind in ("scaling", "memory", "ratio", "crossover", "roofline", "decode", "pareto")
         ),
         ("pareto-without-times", "pareto", "everything", {"workloads": (Workload.FIDELITY,)}),
-        ("time", "time", "sweep", {}),
-        ("time-of-two-dtypes", "time", "sweep", {"dtypes": ("float32", "bfloat16"), "lengths": SHORT}),
+        ("time", "time", SWEEP, {}),
+        ("time-of-two-dtypes", "time", SWEEP, {"dtypes": ("float32", "bfloat16"), "lengths": SHORT}),
         ("time-there-and-back", "time", "small", {"workloads": (Workload.FORWARD_BACKWARD,)}),
         ("time-decoding", "time", "decoding", {"workloads": (Workload.FORWARD, Workload.DECODE), "lengths": SHORT}),
         ("state-decoding", "state", "decoding", {"workloads": (Workload.FORWARD, Workload.DECODE), "lengths": SHORT}),
@@ -84,19 +67,16 @@ def lines(picture: Figure) -> Iterable[str]:
         ("drawings", "drawings", "picturing", {}),
         ("pareto-of-a-task", "pareto", "learning", {}),
         ("pareto-of-images", "pareto", "both", {}),
-        ("fidelity", "fidelity", "kept", {}),
-        ("numerics", "numerics", "rounded", {}),
-        ("pareto-of-rounding", "pareto", "rounded", {}),
+        ("fidelity", "fidelity", kept_findings, {}),
+        ("numerics", "numerics", rounded_findings, {}),
+        ("pareto-of-rounding", "pareto", rounded_findings, {}),
     ],
 )
 def test_what_can_be_read_in_a_figure_and_below_it_is_as_stored(
-    request: pytest.FixtureRequest, name: str, kind: str, made: str, changes: dict[str, Any]
+    request: pytest.FixtureRequest, name: str, kind: str, made: str | Synthetic | Everything, changes: dict[str, Any]
 ) -> None:
-    run: Findings | Synthetic | Everything = request.getfixturevalue(made)
-    if isinstance(run, Findings):
-        findings = run
-    else:
-        findings = found(replace(run, **changes)) if isinstance(run, Synthetic) else run(**changes)
+    run = request.getfixturevalue(made) if isinstance(made, str) else made
+    findings = found(replace(run, **changes)) if isinstance(run, Synthetic) else run(**changes)
     shown = [
         line
         for drawing in drawings(findings, kind)

@@ -18,7 +18,7 @@ from attnbench.schema.outcome import OUTPUT_ERROR
 from attnbench.schema.problem import Problem
 from tests.report.conftest import Synthetic
 from tests.report.drawn import legend, pictures, words
-from tests.report.scored_runs import ROUNDS, changed, kept_run, recorded, rounded_findings, rounded_run
+from tests.report.scored_runs import ROUNDS, changed, kept_run, recorded, rounded_findings
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_without_numbers_the_figure_says_so(kept: Synthetic) -> None:
 
 
 def test_numerics_have_a_figure_a_sentence_that_says_who_is_rounded_the_least_and_logarithmic_axes_against_time() -> None:
-    rounded = rounded_findings(rounded_run())
+    rounded = rounded_findings()
     assert {name.partition(".")[0] for name in folder_files(rounded)} == {"forward/time", "numerics/numerics"}
     timed, rounding = headlines(rounded)
     assert "(forward, causal, float32)" in timed

@@ -1,10 +1,8 @@
 """What a run that trains ends in: tables, lines on the terminal, columns, learning curves, and images that models drew."""
 
-import io
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
@@ -17,10 +15,8 @@ from attnbench.report.conditions import measured
 from attnbench.report.drawing.sheet import FOLDER
 from attnbench.report.figures.make import folder_files
 from attnbench.report.findings import Findings
-from attnbench.report.frame import csv
 from attnbench.report.questions.learning.figure import Mosaic, mosaic
 from attnbench.report.tables import tables
-from attnbench.report.text.markdown import markdown
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.outcome import COMPLETED, DRAWN, GIVEN
 from attnbench.schema.problem import Problem
@@ -28,16 +24,6 @@ from attnbench.schema.suite import ReportSpec
 from attnbench.schema.training import PIXELS, Task, Training
 from tests.report.conftest import Law, Synthetic
 from tests.report.drawn import drawings, found, pictures, words
-from tests.report.stored import as_stored
-
-
-def test_images_have_bits_per_dimension_texts_bits_per_byte_speech_an_error_rate(
-    picturing: Synthetic, hearing: Synthetic
-) -> None:
-    texts = replace(picturing, trainings=(Training(task=Task.BYTES, data="/data/corpora/enwik8"),))
-    for name, run in {"images": picturing, "texts": texts, "speech": hearing}.items():
-        assert as_stored(f"train_{name}.md", markdown(tables(found(run)), name, "", measured(found(run))))
-        assert as_stored(f"console_train_{name}.txt", console.summary(found(run)) + "\n")
 
 
 def test_each_length_and_each_model_has_a_table_of_its_own(learning: Synthetic) -> None:
@@ -78,26 +64,6 @@ def test_the_terminal_is_80_columns_wide_whatever_the_names(learning: Synthetic,
     assert "and 7 more methods, behind at 128 or without a number there: see table.md" in text
     assert "\x1b" not in text
     assert unicode or text.isascii()
-
-
-@pytest.mark.parametrize(
-    ("made", "has", "lacks"),
-    [
-        ("learning", ["loss", "accuracy"], ["bits", "error_rate"]),
-        ("picturing", ["loss", "bits"], ["accuracy", "error_rate"]),
-        ("hearing", ["loss", "error_rate"], ["accuracy", "bits"]),
-    ],
-)
-def test_figures_of_a_training_have_columns_and_a_failure_has_its_reason_in_place_of_them(
-    request: pytest.FixtureRequest, made: str, has: list[str], lacks: list[str]
-) -> None:
-    table = pd.read_csv(io.StringIO(csv(found(request.getfixturevalue(made)))))
-    first, failed = table.iloc[0], table[table["status"] != "ok"]
-    assert [name for name in has if not first[f"{name}_low"] < first[name] < first[f"{name}_high"]] == []
-    assert first[lacks].isna().all()
-    assert (first["loss_interval"], first["parameters"], first["updates"]) == ("interval", 4288, 2000)
-    assert failed[[*has, *lacks]].isna().all().all()
-    assert failed["reason"].str.len().min() > 0
 
 
 def test_time_and_memory_by_length_are_per_sequence_where_a_suite_asks_for_them(learning: Synthetic) -> None:
