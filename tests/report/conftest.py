@@ -385,3 +385,16 @@ def picturing() -> Synthetic:
 def hearing(learning: Synthetic) -> Synthetic:
     """Speech that most methods learn."""
     return replace(learning, causal=(False,), trainings=(Training(task=Task.SPEECH, updates=2000, late_from=1500),))
+
+
+@pytest.fixture
+def both() -> Synthetic:
+    """Small images that are learnt, and made one by one and as many as fit."""
+    laws = (
+        Law("softmax.sdpa", 3e-3, 1.95, tier="library", learns=0.60, state=2**22),
+        Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}, learns=0.62, state=2**17, state_is_fixed=True, fits=2000),
+        Law("lsh.reformer", 9e-3, 1.1, {"rounds": 1}, learns=0.66, state=2**20),
+    )
+    workloads, trainings = (Workload.TRAIN, Workload.GENERATE), (Training(task=Task.PIXELS, updates=2000),)
+    batches = (Batch.FIXED, Batch.LARGEST)
+    return Synthetic(laws, lengths=(64,), causal=(True,), workloads=workloads, trainings=trainings, batches=batches)

@@ -19,6 +19,8 @@ from attnbench.schema.run import RunInfo
 from tests.cli.conftest import keep
 from tests.report.conftest import Law, Synthetic
 
+Tool = Callable[..., subprocess.CompletedProcess[str]]
+
 
 def commit_of(day: int) -> str:
     """The commit that runs of a day are of."""
@@ -95,7 +97,7 @@ def either(request: pytest.FixtureRequest) -> Synthetic:
 
 
 @pytest.fixture(scope="session")
-def tool(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
+def tool(tmp_path_factory: pytest.TempPathFactory) -> Tool:
     """Run a command of a package in a virtual environment of its own, which is made once for each package."""
     made: dict[str, Path] = {}
 

@@ -11,31 +11,24 @@ import pytest
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.outcome import Status
 from attnbench.schema.training import Task, Training
-from tests.cli.conftest import Run, fine, keep
+from tests.cli.conftest import Run, fine
 from tests.report.conftest import Law, Synthetic
+from tests.report.exports.conftest import folder_of
 
 pytestmark = pytest.mark.usefixtures("place")
 Store = Callable[..., str]
 
 
 @pytest.fixture
-def both() -> Synthetic:
-    """Images that are learnt, and made; one method fails in both."""
+def both(both: Synthetic) -> Synthetic:
+    """One method fails in both, and the others are further apart."""
     laws = (
         Law("softmax.sdpa", 3e-3, 1.95, tier="library", learns=0.5, state=2**22),
         Law("linear.chunked", 2e-3, 1.0, {"chunk": 64}, learns=0.505, state=2**17),
         Law("lsh.reformer", 9e-3, 1.1, {"rounds": 1}, learns=0.8, state=2**20),
         Law("sparse.strided", 2e-3, 1.5, stop_at=1, status=Status.ERROR, reason="there is no room"),
     )
-    return Synthetic(
-        laws,
-        lengths=(64,),
-        causal=(True,),
-        workloads=(Workload.TRAIN, Workload.GENERATE),
-        trainings=(Training(task=Task.PIXELS, updates=2000),),
-        batches=(Batch.FIXED, Batch.LARGEST),
-        replicates=5,
-    )
+    return replace(both, laws=laws, replicates=5)
 
 
 @pytest.fixture
@@ -43,11 +36,8 @@ def store(both: Synthetic) -> Store:
     """Write the run of a day, `factor` times as slow, to the disk; gives its folder."""
 
     def _store(day: int = 1, factor: float = 1.0) -> str:
-        own = {"id": f"202601{day:02}-030405-abcdef", "started": f"2026-01-{day:02}T03:04:05+00:00"}
-        git = {"commit": f"{day:02}" * 20, "dirty": False}
         slowed = replace(both, laws=[replace(law, seconds=factor * law.seconds) for law in both.laws])
-        folder = Path("results/synthetic") / own["id"]
-        return keep(folder, both.run().model_copy(update={**own, "git": git}), slowed.records()).as_posix()
+        return folder_of(Path(f"results/synthetic/{day:02}"), slowed, day).as_posix()
 
     return _store
 
