@@ -22,11 +22,10 @@ from attnbench.schema.outcome import LOSS, OUTPUT_ERROR, PERPLEXITY, Status
 from attnbench.schema.problem import Problem
 from attnbench.schema.training import Task, Training
 from tests.analyze.conftest import compared
+from tests.report.conftest import LENGTHS, Synthetic
 from tests.report.conftest import Law as Made
-from tests.report.conftest import Synthetic
 from tests.report.drawn import found
 
-LENGTHS = tuple(2**i for i in range(9, 17))
 BASE, OTHER, THIRD = "softmax.sdpa", "linear.chunked", "gated.gla"
 CONDITIONS, MACHINE = "(forward, causal, float32)", ", on 2 cores (AMD EPYC 9B14)"
 WHERE = f"{CONDITIONS}{MACHINE}"

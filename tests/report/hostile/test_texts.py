@@ -17,8 +17,6 @@ from markdown_it import MarkdownIt
 from ruamel.yaml import YAML
 
 from attnbench.analyze.crossover import Versus
-from attnbench.analyze.quantities import recorded
-from attnbench.analyze.speedup import baseline
 from attnbench.analyze.trend import Trends
 from attnbench.analyze.verdict import LEVEL
 from attnbench.report import console
@@ -41,6 +39,7 @@ from attnbench.report.text.names import ascii_only
 from attnbench.report.text.table import Table, wrapped
 from tests.report.hostile.conftest import Bundle, unseen
 from tests.report.papers import compiled
+from tests.report.questions.test_crossover import compared
 
 BLOCKS = ("heading", "table", "thead", "tbody", "tr", "th", "td", "inline", "bullet_list", "list_item", "paragraph")
 
@@ -53,9 +52,7 @@ def judgement(run: Bundle) -> Judgement:
 
 @pytest.fixture
 def pairs(run: Bundle) -> list[Versus]:
-    time = recorded(run.findings.summaries)["time"]
-    bases = [(section, baseline(section)) for section in run.findings.sections]
-    return [Versus(s, label, base, time) for s, base in bases if base is not None for label in s.series if label != base]
+    return compared(run.findings)
 
 
 # CSV

@@ -19,10 +19,9 @@ from attnbench.report.text import markdown
 from attnbench.report.text.table import wrapped
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Status
-from tests.report.conftest import Law, Synthetic
+from tests.report.conftest import LENGTHS, Law, Synthetic
 from tests.report.stored import as_stored
 
-LENGTHS = tuple(2**i for i in range(9, 17))
 TIME = quantities([])["time"]
 MEMORY = replace(quantities([])["memory"], about="host_rss_peak")
 X, Y, TIE = Lead.OF, Lead.OVER, Lead.TIE
