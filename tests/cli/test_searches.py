@@ -9,48 +9,29 @@ import pandas as pd
 import pytest
 
 from attnbench.library.maxlen import for_limits
-from attnbench.schema.cell import Cell
+from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Pass
-from attnbench.schema.outcome import Failed, Status
-from attnbench.schema.problem import Problem
 from attnbench.schema.suite import Suite
 from attnbench.store.run_folder import RunFolder
-from tests.cli.conftest import Find, InfoOf, Run, Start, Write, as_record, fine, keep, memory, times, wait_for_records
+from tests.cli.conftest import Find, Run, Start, Write, fine, keep, wait_for_records
+from tests.report.conftest import Law, Synthetic
 
 
-@pytest.fixture
-def crossing(tmp_path: Path, info_of: InfoOf) -> Path:
-    """Five replicates: the quadratic one is overtaken at 1,448 where it is causal and never else, and has no room at 4,096."""
-    cells, records = [], []
-    for N in (512, 1024, 2048, 4096):
-        for causal in (True, False):
-            quadratic, linear = (
-                Cell(method=m, problem=Problem(N=N, causal=causal)) for m in ("softmax.sdpa", "linear.chunked")
-            )
-            cells += [quadratic, linear]
-            for replicate in range(5):
-                off = 1 + 0.01 * ((3 * replicate + N // 512) % 5 - 2)
-                taken = times(off * 1e-6 * N * N / (1448 if causal else 9000))
-                full = N == 4096
-                outcome = Failed(status=Status.OOM_HOST, reason="there is no room") if full else taken
-                records += [as_record(quadratic, outcome, replicate), as_record(linear, times(1e-6 * N / off), replicate)]
-            records.append(as_record(linear, memory(1000 * N), phase=Pass.MEMORY))
-    return keep(tmp_path / "run", info_of(cells, {"replicates": 5}), records)
-
-
-def test_a_stored_run_says_where_methods_meet_in_words_tables_and_pictures(
-    crossing: Path, tmp_path: Path, command: Run
-) -> None:
-    outs = [tmp_path / "out" / f"c.{form}" for form in ("md", "tex", "csv", "svg")]
-    done = fine(command("crossover", crossing, *(word for out in outs for word in ("--out", out))))
+def test_a_stored_run_says_where_methods_meet_in_words_tables_and_pictures(tmp_path: Path, command: Run) -> None:
+    # they meet at 1,365 tokens
+    laws = (Law("softmax.sdpa", 3e-3, 2.0, stop_at=4096, reason="there is no room"), Law("linear.chunked", 4e-3, 1.0))
+    made = Synthetic(laws, (512, 1024, 2048, 4096), (True,), (Workload.FORWARD,), replicates=5)
+    run, outs = (
+        keep(tmp_path / "run", made.run(), made.records()),
+        [tmp_path / f"c.{form}" for form in ("md", "tex", "csv", "svg")],
+    )
+    done = fine(command("crossover", run, *(word for out in outs for word in ("--out", out))))
     said = " ".join(done.stdout.split())
-    assert "from N = 1,450 [" in said
     assert "] on, linear.chunked is faster than softmax.sdpa, forward, causal, float32" in said
     assert "at N = 4,096 linear.chunked runs and softmax.sdpa does not (OOM)" in said
-    assert "none up to N = 2,048, the longest length compared: softmax.sdpa stays ahead of linear.chunked" in said
     assert all(out.stat().st_size > 100 for out in outs)
     row = pd.read_csv(outs[2]).iloc[0]
-    assert row["N"] == pytest.approx(1448, rel=0.02)
+    assert row["N"] == pytest.approx(1365, rel=0.05)
     assert row["N_low"] < row["N"] < row["N_high"]
     assert "4096 oom_host: there is no room" in row["over_without_figure"]
 
