@@ -21,10 +21,8 @@ def test_a_stored_run_says_where_methods_meet_in_words_tables_and_pictures(tmp_p
     # they meet at 1,365 tokens
     laws = (Law("softmax.sdpa", 3e-3, 2.0, stop_at=4096, reason="there is no room"), Law("linear.chunked", 4e-3, 1.0))
     made = Synthetic(laws, (512, 1024, 2048, 4096), (True,), (Workload.FORWARD,), replicates=5)
-    run, outs = (
-        keep(tmp_path / "run", made.run(), made.records()),
-        [tmp_path / f"c.{form}" for form in ("md", "tex", "csv", "svg")],
-    )
+    run = keep(tmp_path / "run", made.run(), made.records())
+    outs = [tmp_path / "out" / f"c.{form}" for form in ("md", "tex", "csv", "svg")]
     done = fine(command("crossover", run, *(word for out in outs for word in ("--out", out))))
     said = " ".join(done.stdout.split())
     assert "] on, linear.chunked is faster than softmax.sdpa, forward, causal, float32" in said
