@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ def titles(findings: Findings) -> list[str]:
     ],
 )
 def test_the_tables_of_a_run_and_its_80_columns_on_a_terminal_are_as_stored_and_have_two_notes_at_most(
-    request: pytest.FixtureRequest, file: str, made: str | Synthetic | Callable[[], Findings], changes: dict[str, object]
+    request: pytest.FixtureRequest, file: str, made: str | Synthetic | Callable[[], Findings], changes: dict[str, Any]
 ) -> None:
     run = request.getfixturevalue(made) if isinstance(made, str) else made
     findings = found(replace(run, **changes)) if isinstance(run, Synthetic) else run()

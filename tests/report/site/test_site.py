@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import random
 import re
 import shutil
 from dataclasses import dataclass, field
@@ -16,11 +15,12 @@ from attnbench.report.site.build import Built
 from attnbench.report.site.pages import margin_of
 from attnbench.report.site.runs import LeftOut
 from attnbench.schema.errand import Pass
-from attnbench.schema.outcome import Counter, Failed, Measured, Series, Status
+from attnbench.schema.outcome import Failed, Measured, Status
 from attnbench.schema.record import Record
 from attnbench.schema.selfcheck import Selfcheck
 from attnbench.store.run_folder import RunFolder
 from attnbench.version import __version__
+from tests.analyze.test_calibration import records
 from tests.report.page.reading import Read
 from tests.report.site.conftest import HOSTILE, Lab
 
@@ -308,16 +308,11 @@ def test_a_search_for_the_longest_sequence_has_its_table(lab: Lab, out: Path) ->
 
 
 def test_a_selfcheck_has_its_own_words_and_tables_and_is_left_out_without_its_plan(lab: Lab, out: Path) -> None:
-    made, noise = lab.small(), random.Random("selfcheck/a")
+    made = lab.small()
     info = lab.info(made, "selfcheck", 1, command="attnbench selfcheck --verdicts 4")
     cell = info.cells[0]
     plan = Selfcheck(sides=(cell, cell), verdicts=4, replicates=3)
-    records = []
-    for number in range(plan.processes):
-        times = Series(unit="s", values=tuple(noise.uniform(0.010, 0.011) for _ in range(5)))
-        memory = {"host_rss_peak": Counter(bytes=1, source="VmHWM")}
-        records.append(made.record(cell, Measured(samples={"time": times}, memory=memory), number))
-    folder = lab.write("selfcheck/a", info.model_copy(update={"cells": (cell,)}), records)
+    folder = lab.write("selfcheck/a", info.model_copy(update={"cells": (cell,)}), records(plan))
     RunFolder(folder).keep_plan(plan)
     (folder / "selfcheck.json").write_text("{}")
     lab.run("a")
