@@ -26,7 +26,7 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Status
 from attnbench.schema.units import length
 
-_NAMES, _COLUMNS, _SIGNS = (44, 38, 32, 25, 16), 5, 16
+_NAMES, _COLUMNS, _SIGNS = (44, 38, 32, 25, 16, 14), 5, 16
 """Letters of a name, lengths with a number, lengths in a sparkline: at most."""
 _ROWS, _REASONS, _LINES = 24, 12, 4
 """Methods of a section, reasons, and lines of each: at most; the rest is counted and stands in table.md."""

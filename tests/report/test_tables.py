@@ -72,8 +72,7 @@ def test_the_tables_of_a_run_and_its_80_columns_on_a_terminal_are_as_stored_and_
     assert as_stored(f"{file}.md", markdown.markdown(tables(findings), "A run", "", measured(findings)))
     assert as_stored(f"console_{file}.txt", f"{text}\n")
     assert all(len(table.notes) <= 2 for table in tables(findings))
-    # a loss, an accuracy and bits with their intervals take two more
-    assert max(map(len, text.splitlines())) <= (82 if file == "train_texts" else 80)
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_what_a_summary_has_nothing_for_is_an_empty_column(small: Synthetic) -> None:
