@@ -116,6 +116,8 @@ def submit(
     A `dry_run` changes nothing, and answers with the script. Raises UsageError, SlurmError, StoreError.
     """
     asked = How.of(how, "run", suite)
+    if array is not None and array < 1:
+        raise ArgumentError("array", array, "must be 1 or more")
     if resume is not None:
         refuse_others(suite, only or Only(), how)
         if suite or array:

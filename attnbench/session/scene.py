@@ -65,8 +65,10 @@ class How:
     def of(cls, given: Measuring, *command: object, without: Sequence[str] = ()) -> Self:
         """Take the arguments as a caller gives them; without a typed command, its words are those of the call.
 
-        Raises UsageError where one is given that the call goes `without`: what is measured then says it by itself.
+        Raises UsageError for no replicates, and where one is given that the call goes `without`: what it measures says that.
         """
+        if (count := given.get("replicates")) is not None and count < 1:
+            raise ArgumentError("replicates", count, "must be 1 or more")
         if refused := ", ".join(name for name in without if given.get(name)):
             raise UsageError(f"{command[0]} takes no {refused}; what it measures says that by itself")
         words = " ".join(str(word) for word in command if isinstance(word, str | Path))

@@ -230,6 +230,10 @@ def test_what_goes_wrong_is_one_hierarchy_and_never_an_exit() -> None:
         attnbench.compare("a", "b", margin="5x")
     with pytest.raises(attnbench.UsageError, match=r"^device='gpu': 'gpu' is not a device"):
         attnbench.run(SUITE, device="gpu")
+    with pytest.raises(attnbench.UsageError, match=r"^replicates=0: must be 1 or more"):
+        attnbench.crossover(SUITE, measure=True, replicates=0)
+    with pytest.raises(attnbench.UsageError, match=r"^array=0: must be 1 or more"):
+        attnbench.submit(SUITE, array=0)
     with pytest.raises(LookupError, match="did you mean"):
         attnbench.build("softmax.spda", attnbench.Problem(N=8))
     with pytest.raises(attnbench.UsageError, match="selfcheck takes no impl; what it measures says that by itself"):
