@@ -21,12 +21,12 @@ from attnbench.training.transformer import Transformer, plan_of
 _SOURCES = {"q": ("q", "qk"), "k": ("k", "qk"), "v": ("v",)}
 
 
-class RecordingError(UsageError):
+class CheckpointError(UsageError):
     """Nothing can be recorded from a checkpoint; the message says which and why."""
 
 
 def record_file(checkpoint: Path, out: Path, sequences: int) -> dict[str, tuple[int, ...]]:
-    """Write q, k and v of a checkpoint's model in float16, and return their shapes. Raises RecordingError, OSError."""
+    """Write q, k and v of a checkpoint's model in float16, and return their shapes. Raises CheckpointError, OSError."""
     model, about = trained(checkpoint)
     found = record(model, sequences, torch.float16)
     words = {"cell": about["cell"], "update": about.get("update", ""), "torch": about.get("torch", "")}
@@ -35,19 +35,19 @@ def record_file(checkpoint: Path, out: Path, sequences: int) -> dict[str, tuple[
 
 
 def trained(checkpoint: Path) -> tuple[Transformer, dict[str, str]]:
-    """Return the model of a checkpoint, on the CPU, and the file's metadata. Raises RecordingError."""
+    """Return the model of a checkpoint, on the CPU, and the file's metadata. Raises CheckpointError."""
     try:
         about, tensors = read(checkpoint)
         cell = Cell.model_validate_json(about["cell"]).model_copy(update={"device": "cpu"})
         plan, done = plan_of(cell), int(about["update"])
         if done < plan.updates:
-            raise RecordingError(f"{checkpoint} is from a training that ended after {done:,} of {plan.updates:,} updates")
+            raise CheckpointError(f"{checkpoint} is from a training that ended after {done:,} of {plan.updates:,} updates")
         model = Transformer(cell, task_of(plan, cell.problem.N).alphabet, seed=0)
         model.load_state_dict(weights(tensors))
     except ImportError as error:
-        raise RecordingError(f"{checkpoint}: {error}") from error
+        raise CheckpointError(f"{checkpoint}: {error}") from error
     except (OSError, SafetensorError, LookupError, ValueError, RuntimeError) as error:
-        raise RecordingError(f"{checkpoint} cannot be read as a trained model: {error}") from error
+        raise CheckpointError(f"{checkpoint} cannot be read as a trained model: {error}") from error
     return model.eval(), about
 
 
@@ -56,7 +56,7 @@ def record(model: Transformer, sequences: int, dtype: torch.dtype = torch.float3
     """Return q and k [S, X, N, D] and v [S, X, N, M] of held-out sequences, as projected: before the method changes them.
 
     Heads are in the order of layers; where heads of q share one of k, that one is repeated for each of them. Raises
-    RecordingError where the method has no such projections.
+    CheckpointError where the method has no such projections.
     """
     B, H = model.cell.problem.B, model.cell.problem.H
     tokens = task_of(model.plan, model.cell.problem.N).held_out(sequences).tokens
@@ -72,7 +72,7 @@ def record(model: Transformer, sequences: int, dtype: torch.dtype = torch.float3
                 for name, sources in _SOURCES.items():
                     found = next((raw[source] for source in sources if source in raw), None)
                     if found is None:
-                        raise RecordingError(f"the method is made of {', '.join(raw)}; there is no {name} to record")
+                        raise CheckpointError(f"the method is made of {', '.join(raw)}; there is no {name} to record")
                     heads[name].append(found.repeat_interleave(H // found.shape[1], dim=1)[: len(batch)])
                 x, _ = block(x)
         for name, parts in heads.items():

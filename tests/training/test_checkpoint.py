@@ -17,7 +17,7 @@ from attnbench.schema.errand import Job, Pass
 from attnbench.store.run_folder import checkpoint_of
 from attnbench.training.checkpoint import Keeper, read, resume, save, weights
 from attnbench.training.loop import Progress, train
-from attnbench.training.recorder import RecordingError, record, record_file
+from attnbench.training.recorder import CheckpointError, record, record_file
 from attnbench.training.tasks import task_of
 from attnbench.training.transformer import Transformer, plan_of
 from tests.training.conftest import TEXT, following, small_cell
@@ -271,11 +271,11 @@ def test_one_tensor_of_queries_and_keys_is_both_and_heads_that_share_a_key_have_
 
 def test_half_a_training_and_a_file_that_is_no_checkpoint_are_not_recorded_from(tmp_path: Path) -> None:
     half, _ = saved(tmp_path, lacking=1)
-    with pytest.raises(RecordingError, match="ended after 11 of 12 updates"):
+    with pytest.raises(CheckpointError, match="ended after 11 of 12 updates"):
         record_file(half, tmp_path / "out.safetensors", sequences=2)
     file = tmp_path / "no.safetensors"
     file.write_bytes(b"nothing")
-    with pytest.raises(RecordingError, match=r"no.safetensors cannot be read as a trained model"):
+    with pytest.raises(CheckpointError, match=r"no.safetensors cannot be read as a trained model"):
         record_file(file, tmp_path / "out.safetensors", sequences=2)
-    with pytest.raises(RecordingError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="cannot be read"):
         record_file(checkpoint_of(tmp_path, small_cell(), 3), tmp_path / "out.safetensors", sequences=2)
