@@ -72,6 +72,11 @@ class Trend:
         return np.maximum(self.track.values, self.floor)[self.used]
 
     @property
+    def below_floor(self) -> bool:
+        """Whether some of the numbers that are compared are below the floor."""
+        return bool((self.track.values[self.used] < self.floor).any())
+
+    @property
     def failing(self) -> bool:
         """Whether the cell fails in its newest run."""
         return bool(self.track.failures[-1] >= 0)

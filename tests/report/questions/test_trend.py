@@ -170,6 +170,16 @@ def test_the_page_has_a_chart_for_each_series_the_worst_first_and_says_what_chan
     assert as_stored("trend_page.txt", "\n".join(textwrap.wrap(" ".join(found.text.split()), 100)) + "\n")
 
 
+@pytest.mark.parametrize(
+    ("metric", "levels", "ends"), [("memory", [3e3, 1e6], "≤ 1.00 MiB"), ("accuracy", [0, 0.9], "≤ 0.100% 100%")]
+)
+def test_a_chart_begins_at_the_floor_where_a_number_is_below_it_and_ends_at_the_most_that_can_be(
+    metric: str, levels: list[float], ends: str
+) -> None:
+    (axes,) = figure(seen([track(cell("a"), np.repeat(levels, 30))], metric)).axes
+    assert " ".join(label.get_text() for label in axes.get_yticklabels()).startswith(ends)
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_names_that_are_markup_or_in_other_letters_are_drawn(form: str) -> None:
     names = ("<script>alert(1)</script>", "$x^2$ \\input{x}", "{{ 7 * 7 }}", "中文\n名\x1b[31m")

@@ -46,9 +46,9 @@ def draw(axes: Axes, trends: Trends, trend: Trend) -> None:
     Of a long series the median, the least and the greatest of neighbouring runs are drawn, so that no extreme is hidden.
     """
     track, used, y, size = trend.track, trend.used, np.log(trend.values), runs_a_point(trend)
-    low, high = _limits(trend)
+    low, high = _limits(trend, trends)
     if size == 1:
-        axes.plot(used, y, "o", color=_DOTS, markersize=1.8, markeredgewidth=0)
+        axes.plot(used, y, "o", color=_DOTS, markersize=1.8, markeredgewidth=0, clip_on=False)
     elif len(y):
         starts = np.arange(0, len(y), size)
         x = used[starts]
@@ -77,20 +77,24 @@ def draw(axes: Axes, trends: Trends, trend: Trend) -> None:
     oldest, newest = axes.get_xticklabels()
     oldest.set_horizontalalignment("left")
     newest.set_horizontalalignment("right")
-    axes.set_yticks([low, high] if len(y) else [], [number(math.exp(each), trends.quantity) for each in (low, high) if len(y)])
+    axes.set_yticks([low, high] if len(y) else [], _ends(trend, trends) if len(y) else [])
     axes.tick_params(length=2)
 
 
-def _limits(trend: Trend) -> tuple[float, float]:
-    """Return the ends of the vertical axis, as logarithms."""
+def _limits(trend: Trend, trends: Trends) -> tuple[float, float]:
+    """Return the ends of the vertical axis, as logarithms; it begins at the floor where some numbers are below that."""
     y = np.log(trend.values) if len(trend.used) else np.zeros(1)
     middle, half = (y.min() + y.max()) / 2, (0.5 + _ROOM) * max(float(np.ptp(y)), _LEAST_SPAN)
-    return float(middle - half), float(middle + half)
+    low, high = float(middle - half), float(middle + half)
+    if trend.below_floor:
+        low = math.log(trend.floor)
+    return low, min(high, math.log(trends.quantity.bounds[1]))
 
 
-def _labels(trend: Trend, trends: Trends) -> float:
-    """Return the inches that the words beside the vertical axis take."""
-    return max(width(number(math.exp(end), trends.quantity)) for end in _limits(trend))
+def _ends(trend: Trend, trends: Trends) -> list[str]:
+    """Return the words beside the ends of the vertical axis."""
+    low, high = (number(math.exp(end), trends.quantity) for end in _limits(trend, trends))
+    return [f"≤ {low}" if trend.below_floor else low, high]
 
 
 def figure(trends: Trends) -> Figure:
@@ -99,7 +103,7 @@ def figure(trends: Trends) -> Figure:
     names = track_names(trend.track for trend in trends.trends)
     columns = min(_COLUMNS, max(1, len(shown)))
     rows = -(-len(shown) // columns)
-    left = max((_labels(trend, trends) for trend in shown), default=0.0) + 0.1
+    left = max((width(end) for trend in shown for end in _ends(trend, trends)), default=0.0) + 0.1
     across, down = left + _WIDTH + _GAP, _ABOVE + _HEIGHT + _BELOW
     wide, height = _EDGE + max(columns * across, 3.5), _TITLE + max(rows, 1) * down
     drawn = Figure(figsize=(wide, height))
@@ -137,6 +141,6 @@ def pictures(trends: Trends, shown: Iterable[Trend]) -> Iterator[str]:
     with style.applied():
         for trend in shown:
             drawn = Figure(figsize=(3.3, 1.0))
-            left = (_labels(trend, trends) + 0.1) / 3.3
+            left = (max(map(width, _ends(trend, trends))) + 0.1) / 3.3
             draw(drawn.add_axes((left, 0.19, 0.985 - left, 0.75)), trends, trend)
             yield data_uri(drawn)
