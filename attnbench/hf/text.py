@@ -10,8 +10,12 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 from attnbench.hf.refusals import CannotError
+from attnbench.schema.noun import in_words
 from attnbench.training.tasks.task_data import evenly_among
 from attnbench.training.tasks.text import python_sources, read_corpus
+
+_TOKENIZERS = ("tokenizer*", "vocab.*", "*.model", "*.tiktoken")
+"""Files of a folder in which a tokenizer may be: transformers' own, and those that packages before it wrote."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,16 @@ class Text:
 def text_of(file: str, tokenizer: str = "") -> Text:
     """Read a file or a folder of text, or Python's own sources, with the tokenizer in a folder; where none is there, as bytes.
 
-    Raises FileNotFoundError and ValueError where it cannot be read.
+    Raises FileNotFoundError and ValueError where it cannot be read, and CannotError where the tokenizer cannot.
     """
     corpus = read_corpus(file) if file else python_sources()
-    if not (tokenizer and (Path(tokenizer) / "tokenizer.json").is_file()):
+    if not tokenizer or not any(file for kind in _TOKENIZERS for file in Path(tokenizer).glob(kind)):
         return Text(f"bytes of {corpus.name}", corpus.training.long(), corpus.rest.long())
-    reader = AutoTokenizer.from_pretrained(tokenizer)
+    try:
+        reader = AutoTokenizer.from_pretrained(tokenizer)
+    except Exception as error:
+        # whatever a format that needs a package of its own, or a damaged file, raises
+        raise CannotError(f"{tokenizer}: its tokenizer cannot be read: {in_words(error)}") from error
     parts = (bytes(x.tolist()).decode(errors="replace") for x in (corpus.training, corpus.rest))
     learnt, held_out = (torch.tensor(reader(part, add_special_tokens=False)["input_ids"]) for part in parts)
     return Text(f"tokens of {corpus.name}", learnt, held_out)

@@ -63,6 +63,21 @@ def test_the_command_records_a_model_on_a_text(length: int, code: int, said: str
     assert ended.stdout == said if code == 0 else said in ended.stderr
 
 
+def test_a_text_is_read_by_a_tokenizer_of_older_files_too_and_one_that_cannot_be_read_is_named(tmp_path: Path, hf: Any) -> None:
+    from attnbench.hf.text import text_of
+
+    model_of("gpt2").config.save_pretrained(tmp_path)
+    (tmp_path / "text").write_text("abab" * 10)
+    (tmp_path / "vocab.json").write_text('{"a": 0, "b": 1, "ab": 2}')
+    (tmp_path / "merges.txt").write_text("#version: 0.2\na b\n")
+    read = text_of(str(tmp_path / "text"), str(tmp_path))
+    assert read.name.startswith("tokens of")
+    assert set(torch.cat([read.learnt, read.held_out]).tolist()) == {2}
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(hf.CannotError, match=f"{tmp_path}: its tokenizer cannot be read"):
+        text_of(str(tmp_path / "text"), str(tmp_path))
+
+
 @cache
 def text() -> Tensor:
     """The sources of Python's own argparse, typing and others, as bytes."""
