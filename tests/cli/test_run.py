@@ -172,7 +172,10 @@ def test_report_remakes_everything_from_the_records_alone(here: Run, copied: Pat
 def test_an_interrupted_run_saves_says_how_to_go_on_and_can(
     numbers: list[signal.Signals], told: bool, start: Start, attnbench: Run, only_run: Find, suite: Write
 ) -> None:
+    # tests that were begun by nohup ignore a closed terminal, and so would the run
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process = start("run", suite(BRIEF))
+    signal.signal(signal.SIGHUP, before)
     wait_for_records(only_run, 2)
     for number in numbers:
         process.send_signal(number)
