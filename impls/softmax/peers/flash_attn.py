@@ -42,7 +42,9 @@ class FlashAttnSoftmax(ExactSoftmax):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self._package: Any = import_module(self.module)
+        package: Any = import_module(self.module)
+        # its functions, for a module cannot be copied, and methods are, to be checked
+        self._attend, self._attend_documents = package.flash_attn_func, package.flash_attn_varlen_func
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
@@ -62,14 +64,14 @@ class FlashAttnSoftmax(ExactSoftmax):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, D] -> [B, H, N, D], differentiable."""
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        return _output(self._package.flash_attn_func(q, k, v, softmax_scale=self.scale, causal=self.causal)).transpose(1, 2)
+        return _output(self._attend(q, k, v, softmax_scale=self.scale, causal=self.causal)).transpose(1, 2)
 
     def attend_documents(self, attend: Callable[..., Tensor], inputs: tuple[Tensor, ...], lengths: tuple[int, ...]) -> Tensor:  # noqa: ARG002 - one call attends all
         """Attend all documents in one call, of [N, H, D] with the borders between them."""
         q, k, v = (x.squeeze(0).transpose(0, 1) for x in inputs)
         at, longest = borders(lengths, q.device), max(lengths)
         ends = {"cu_seqlens_q": at, "cu_seqlens_k": at, "max_seqlen_q": longest, "max_seqlen_k": longest}
-        found = self._package.flash_attn_varlen_func(q, k, v, **ends, softmax_scale=self.scale, causal=self.causal)
+        found = self._attend_documents(q, k, v, **ends, softmax_scale=self.scale, causal=self.causal)
         return _output(found).transpose(0, 1).unsqueeze(0)
 
 

@@ -39,9 +39,15 @@ class FlashInferSoftmax(CachedSoftmax):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self._package: Any = import_module("flashinfer")
+        # a package that is missing should be noticed here and not in the first call
+        import_module("flashinfer")
         self._wrappers: dict[str, Any] = {}
         self._planned: dict[str, tuple[object, ...]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out of a copy, by which a method is checked, the package's wrappers, which cannot be copied."""
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
+        return {**state, "_wrappers": {}, "_planned": {}}
 
     @classmethod
     def keeps_scores(cls, problem: Problem) -> bool:  # noqa: ARG003 - whatever the problem
@@ -91,7 +97,7 @@ class FlashInferSoftmax(CachedSoftmax):
             workspace = torch.zeros(_WORKSPACE, dtype=torch.uint8, device=q.device)
             # the package's kernels for a token of many heads of q on each of k are those that use tensor cores
             more = {"use_tensor_cores": True} if paged and sizes[0] // sizes[1] >= 4 else {}
-            self._wrappers[name] = getattr(self._package, name)(workspace, "HND" if paged else "NHD", **more)
+            self._wrappers[name] = getattr(import_module("flashinfer"), name)(workspace, "HND" if paged else "NHD", **more)
         if self._planned.get(name) != key:
             B, N, S = lengths
             starts = torch.arange(B + 1, dtype=torch.int32)

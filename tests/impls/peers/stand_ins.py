@@ -1,5 +1,6 @@
 """Stand-ins for packages of others, which compute their definitions and note how they are called."""
 
+import copy
 import sys
 from types import ModuleType
 from typing import Any
@@ -42,5 +43,7 @@ def is_its_definition(method: Any, **keywords: Tensor | None) -> tuple[Inputs, T
     g = torch.randn(p.B, p.H, p.N, p.M, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
     g = laid_out(g, method.layout)
     got, want = (evaluated(function, inputs, g, parameters, **keywords) for function in (method, method.reference))
+    # each is copied to be checked, also after its calls
+    copy.deepcopy(method)
     torch.testing.assert_close(got, want, rtol=0, atol=1e-10)
     return inputs, got[0]
