@@ -124,11 +124,24 @@ class _CudaClock:
         self.cuda.synchronize(self.device)
 
     def captured(self, call: Call, count: int = 1) -> Call:
-        """Capture `count` calls as a CUDA graph, and return its replay, which gives the last call's result."""
-        graph = self.cuda.CUDAGraph()
-        with self.cuda.graph(graph, stream=self.cuda.current_stream(self.device)):
-            for _ in range(count):
-                result = call()
+        """Capture `count` calls as a CUDA graph, and return its replay, which gives the last call's result.
+
+        Raises whatever a call raises.
+        """
+        graph, failed = self.cuda.CUDAGraph(), list[Exception]()
+        try:
+            with self.cuda.graph(graph, stream=self.cuda.current_stream(self.device)):
+                try:
+                    for _ in range(count):
+                        result = call()
+                except Exception as error:
+                    failed.append(error)
+                    raise
+        except Exception:
+            # what a graph cannot hold breaks the capture, whose end then fails too: the first error says what it was, and where
+            if failed:
+                raise failed[0] from None
+            raise
 
         def replay() -> object:
             graph.replay()

@@ -265,6 +265,29 @@ def test_a_graph_is_captured_after_three_calls_on_the_side_stream_of_its_forward
     assert gpu.log[at + 1 : at + 6] == ["forward on side", *["call on side"] * 3, "call on capture"]
 
 
+def test_what_no_graph_can_hold_is_said_and_not_that_the_capture_failed(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reads() -> None:
+        if gpu.current == "capture":
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+    @contextmanager
+    def graph(*_: object, **__: object) -> Iterator[None]:
+        gpu.current = "capture"
+        try:
+            yield
+        finally:
+            # as torch ends a capture, whatever was raised in it
+            raise RuntimeError("operation failed due to a previous error during capture")
+
+    monkeypatch.setattr(gpu, "graph", graph)
+    clock = GraphClock("cuda:0", gpu)
+    with pytest.raises(RuntimeError, match="not permitted"):
+        clock.prepare(reads)
+    gpu.current = "side"
+    with pytest.raises(RuntimeError, match="a previous error"):
+        clock.prepare(lambda: None)
+
+
 @pytest.mark.parametrize(
     ("call_ms", "most", "unrolled"), [(0.3, 64, 1), (0.15, 64, 2), (0.02, 64, 10), (1e-3, 64, 64), (1e-3, 1, 1)]
 )
