@@ -52,12 +52,15 @@ def session(nvml: Any = None) -> Iterator[Any]:  # noqa: ANN401
 
 
 def handle(nvml: Any, uuid: str) -> Any:  # noqa: ANN401
-    """Return the device with a UUID as torch prints it (with or without the prefix `GPU-`)."""
-    name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
-    try:
-        return nvml.nvmlDeviceGetHandleByUUID(name)
-    except nvml.NVMLError as error:
-        raise NvmlUnavailableError(f"NVML knows no device {name}: {error}") from error
+    """Return the device with a UUID as torch prints it: with the prefix `GPU-` or `MIG-`, or without."""
+    names = [uuid] if uuid.startswith(("GPU-", "MIG-")) else [f"GPU-{uuid}", f"MIG-{uuid}"]
+    for name in names:
+        try:
+            return nvml.nvmlDeviceGetHandleByUUID(name)
+        except nvml.NVMLError as error:
+            why = str(error)
+    # without the UUID: this is a fact about the device, and devices whose facts are the same are alike
+    raise NvmlUnavailableError(f"NVML does not know the device that torch uses: {why}")
 
 
 def process_bytes(nvml: Any, device: Any) -> int | None:  # noqa: ANN401

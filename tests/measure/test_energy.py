@@ -211,7 +211,7 @@ def test_a_gpu_may_keep_no_power_but_needs_a_counter_half_a_second_and_nvml(gpu:
     gpu.nvmlDeviceGetTotalEnergyConsumption = gpu.refuses
     assert reason(gpu_over(gpu, 50)) == "NVML tells no total energy of this device: GPU is lost"
     gpu.uuid = "GPU-5678"
-    assert reason(gpu_over(gpu, 50)) == "NVML knows no device GPU-1234: Not Found"
+    assert reason(gpu_over(gpu, 50)) == "NVML does not know the device that torch uses: Not Found"
 
 
 def test_what_the_block_raises_is_raised_and_nvml_is_shut_down(gpu: Any) -> None:

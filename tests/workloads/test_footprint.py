@@ -161,7 +161,7 @@ def test_what_nvml_does_not_tell_is_empty_with_the_reason(on_gpu: Setting, nvml:
     nvml.nvmlDeviceGetMemoryInfo = nvml.refuses
     assert reasons() == dict.fromkeys(BY_NVML, "NVML: GPU is lost")
     nvml.uuid = "GPU-5678"
-    assert reasons() == dict.fromkeys(BY_NVML, "NVML knows no device GPU-1234: Not Found")
+    assert reasons() == dict.fromkeys(BY_NVML, "NVML does not know the device that torch uses: Not Found")
     absent = Mock(side_effect=NvmlUnavailableError("nvidia-ml-py is not installed"))
     monkeypatch.setattr("attnbench.measure.nvml.library", absent)
     assert reasons() == dict.fromkeys(BY_NVML, "nvidia-ml-py is not installed")
