@@ -22,6 +22,8 @@ def allocator_peaks(call: Callable[[], object], device: str, cuda: Any = torch.c
     after, source = cuda.memory_stats(device), "torch.cuda.memory_stats"
 
     def beyond(name: str) -> Reading:
+        if after["allocated_bytes.all.peak"] and not after[f"{name}.all.peak"]:
+            return Reading(None, source, f"this allocator counts no {name}, as cudaMallocAsync")
         found = after[f"{name}.all.peak"] - before[f"{name}.all.current"]
         return Reading(found, f"{source}, {name}.all.peak after a reset, less {name}.all.current before")
 

@@ -215,6 +215,14 @@ def test_a_call_in_which_the_allocator_had_to_try_again_is_flagged() -> None:
     assert cuda_memory.allocator_peaks(lambda: None, "cuda:0", cuda)["torch_reserved_peak"].flag is None
 
 
+def test_what_an_allocator_does_not_count_is_no_number() -> None:
+    cuda = Gpu()
+    # of what was asked for cudaMallocAsync tells 0
+    readings = cuda_memory.allocator_peaks(lambda: cuda.take(0, rounding=200), "cuda:0", cuda)
+    assert (readings["torch_allocated_peak"].bytes, readings["torch_requested_peak"].bytes) == (200, None)
+    assert "cudaMallocAsync" in str(readings["torch_requested_peak"].reason)
+
+
 def test_what_is_kept_for_the_backward_leaves_out_the_output() -> None:
     cuda = Gpu(allocated=5000)
 
