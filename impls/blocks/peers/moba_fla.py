@@ -5,11 +5,11 @@ B batch, H heads, N tokens, D width of queries, keys and values. The package pac
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
 from attnbench.api import HALF, Cell, Cost, Layout, Problem, Scalar, Tier, Workload, io_bytes, nominal_flops
 
+from ...partial.documents import borders
 from ..eager.moba import CHUNK, TOPK, MobaAttention, choice_of
 from ..moba_cost import exact_flops
 from ..work import WALKS, Pairs
@@ -34,7 +34,6 @@ class FlaMoba(MobaAttention):
     dtypes = HALF  # flash-attn's, which it calls
     one_width = True
     widths = (1, _WIDEST)
-    ends: Tensor
 
     def __init__(self, problem: Problem, block: int = CHUNK, topk: int = TOPK) -> None:
         import flash_attn  # noqa: F401 - the package misses it only when it is called
@@ -42,9 +41,6 @@ class FlaMoba(MobaAttention):
 
         super().__init__(problem, block, topk)
         self.attend: Callable[..., Tensor] = parallel_moba
-        # the package caches how it cuts by this very tensor, so all calls must pass the same one
-        ends = torch.arange(0, problem.B * problem.N + 1, problem.N, dtype=torch.int32)
-        self.register_buffer("ends", ends, persistent=False)
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
@@ -78,6 +74,8 @@ class FlaMoba(MobaAttention):
         """Attend: [B, H, N, D] three times -> [B, H, N, D], in the memory order [B, N, H, D]."""
         B, _, N, _ = q.shape
         packed = (x.transpose(1, 2).flatten(0, 1).unsqueeze(0) for x in (q, k, v))
-        o = self.attend(*packed, cu_seqlens=self.ends, max_seqlen=N, chunk_size=self.terms.block, topk=self.choice.count + 1)
+        # one for each batch and length that it is called with: the package caches how it cuts by this very tensor
+        ends = borders((N,) * B, q.device)
+        o = self.attend(*packed, cu_seqlens=ends, max_seqlen=N, chunk_size=self.terms.block, topk=self.choice.count + 1)
         o_BNHD: Tensor = o.squeeze(0).unflatten(0, (B, N))
         return o_BNHD.transpose(1, 2)

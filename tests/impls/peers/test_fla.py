@@ -193,13 +193,17 @@ def test_documents_in_one_row_are_one_call_that_is_told_where_they_begin(name: s
 
 def test_moba_gets_all_samples_as_one_in_its_own_layout(fla: Calls) -> None:
     method = load("blocks.moba_fla")(Problem(**MOBA), block=8, topk=3)
-    is_its_definition(method)
+    inputs, _ = is_its_definition(method)
     call = fla[0]
     assert call["q"].shape == (1, 80, 3, 8)
     assert call["q"].is_contiguous()
     assert call["cu_seqlens"].tolist() == [0, 40, 80]
     assert (call["max_seqlen"], call["chunk_size"], call["topk"]) == (40, 8, 3)
     assert method.choose(*inputs_of(method)) is None
+    # one sample alone is told its own end, and the same batch again the same tensor, by which the package caches
+    torch.testing.assert_close(method(*(x[1:] for x in inputs)), method(*inputs)[1:])
+    assert fla[1]["cu_seqlens"].tolist() == [0, 40]
+    assert fla[2]["cu_seqlens"] is call["cu_seqlens"]
 
 
 @pytest.mark.parametrize("given_choices", [False, True])
