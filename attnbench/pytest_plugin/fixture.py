@@ -261,8 +261,10 @@ def _insist_on_what_can_be_timed(cell: Cell) -> None:
 
 def _refusal(cell: Cell) -> tuple[Status, str] | None:
     """Say why this cell cannot run here: no such device, a missing package, its workload, or the method's own reason."""
-    if cell.device_kind == "cuda" and not torch.cuda.is_available():
-        return Status.UNSUPPORTED, f"{cell.label}: there is no CUDA device here"
+    try:
+        devices.require(cell.device)
+    except devices.NoDeviceError as error:
+        return Status.UNSUPPORTED, f"{cell.label}: {error}"
     try:
         method = registry.load(cell.method)
     except registry.MissingPackageError as error:

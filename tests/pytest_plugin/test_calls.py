@@ -152,9 +152,11 @@ def test_nonsense_is_an_error(call: Call, method: Any, given: dict[str, Any], er
 
 
 def test_a_method_that_cannot_run_here_is_skipped_with_the_reason(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(pytest.skip.Exception, match="plain:Plain: there is no CUDA device here"):
-        call("plain:Plain", device="cuda")
+    for built, says in ((False, "is built without CUDA"), (True, "finds only cuda:0")):
+        monkeypatch.setattr(torch.backends.cuda, "is_built", lambda built=built: built)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+        with pytest.raises(pytest.skip.Exception, match=f"plain:Plain: torch .* {says}"):
+            call("plain:Plain", device="cuda:1")
     with pytest.raises(pytest.skip.Exception, match="Mine: it is not causal"):
         call(Mine, causal=True)
     with pytest.raises(pytest.skip.Exception, match="a CPU has no 'cold' clock; use wall"):
