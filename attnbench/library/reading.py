@@ -235,6 +235,7 @@ def record(  # noqa: PLR0913 - one parameter an option
 def _from_transformers(
     folder: Path, file: Path, text: str, N: int, sequences: int, of_a_run: Mapping[str, object]
 ) -> Mapping[str, tuple[int, ...]]:
+    """Record a model of transformers, which takes none of the options that name a training of a run. Raises UsageError."""
     if name := next(filter(of_a_run.get, of_a_run), ""):
         why = "it says which training of a run is meant; a folder of transformers is one model"
         raise ArgumentError(name, of_a_run[name], why)
