@@ -81,8 +81,10 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
         if cluster:
             begun = RunFolder(Path(resume)).own().suite if resume is not None else None
             meant = begun or select(suite, asked.impl, asked.device, asked.replicates, only)[1]
-            resource = cluster.resource or ("GPU" if meant.device.startswith("cuda") else "")
-            stations = opened.enter_context(ray.stations(cluster.address, resource, asked.command, fresh=asked.fresh))
+            reached = ray.stations(
+                cluster.address, cluster.resource, asked.command, cuda=meant.device.startswith("cuda"), fresh=asked.fresh
+            )
+            stations = opened.enter_context(reached)
         scene = opened.enter_context(Scene(asked, stations=stations))
         if resume is None:
             scouted, present = _begin(suite, only, share, cells, scene)

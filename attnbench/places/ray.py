@@ -153,11 +153,11 @@ class RayPlace(AbstractContextManager["RayPlace"]):
 
 
 @contextmanager
-def stations(address: str | None, resource: str, command: str, *, fresh: bool) -> Iterator[list[RayStation]]:
+def stations(address: str | None, resource: str, command: str, *, cuda: bool, fresh: bool) -> Iterator[list[RayStation]]:
     """Reach a cluster, or start one on this machine, and give a station for each unit of a resource, or for each node.
 
-    `resource` is GPU, or the name of one of the cluster's own; empty for a lane a node. The code of this project and of the
-    folder it is started in goes to the nodes. Raises RayError.
+    `resource` is GPU, or the name of one of the cluster's own; empty for GPU where `cuda`, else for a lane a node. The code of
+    this project and of the folder it is started in goes to the nodes. Raises RayError.
     """
     try:
         import ray
@@ -170,16 +170,20 @@ def stations(address: str | None, resource: str, command: str, *, fresh: bool) -
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise RayError(f"no Ray cluster can be reached at {address or 'this machine'}: {_first(error)}") from None
     try:
+        resource = resource or ("GPU" if cuda else "")
         nodes = [node for node in ray.nodes() if node["Alive"]]
         actor = ray.remote(Hand)
         found = []
         for node in nodes:
             units = int(node["Resources"].get(resource, 0)) if resource else 1
             there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            wanted = {"num_gpus": 1} if resource == "GPU" else {"resources": {resource: 1} if resource else None}
-            options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": there, **wanted}
+            # Ray hides all GPUs from an actor that asks for none
+            gpus = int(resource == "GPU" or (cuda and node["Resources"].get("GPU", 0) >= units))
+            own = {resource: 1} if resource not in {"", "GPU"} else None
+            options = {"num_cpus": 0, "num_gpus": gpus, "resources": own, "max_restarts": 0, "max_task_retries": 0}
+            actors = actor.options(**options, scheduling_strategy=there)
             for _ in range(units):
-                made = actor.options(**options).remote(command, os.environ.get("OMP_NUM_THREADS"), fresh=fresh)
+                made = actors.remote(command, os.environ.get("OMP_NUM_THREADS"), fresh=fresh)
                 found.append(RayStation(made, str(node["NodeManagerHostname"]), ray))
         if not found:
             names = sorted({name for node in nodes for name in node["Resources"]})

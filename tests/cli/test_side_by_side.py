@@ -258,14 +258,14 @@ def test_a_run_goes_on_on_another_gpu_of_the_kind_which_its_records_name(gpus: R
 def test_who_is_interrupted_is_told_the_words_that_go_on_in_the_same_place(
     gpus: Run, suite: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    reached: list[tuple[str | None, str]] = []
+    reached: list[tuple[str | None, bool]] = []
 
     def interrupted(*_: object) -> None:
         raise Interrupted(signal.SIGINT)
 
     @contextmanager
-    def stations(address: str | None, resource: str, *_: str, fresh: bool) -> Iterator[list[LocalStation]]:
-        reached.append((address, resource))
+    def stations(address: str | None, *_: str, cuda: bool, fresh: bool) -> Iterator[list[LocalStation]]:
+        reached.append((address, cuda))
         yield [LocalStation(Portion(gpu="0"), fresh)]
 
     monkeypatch.setattr(Local, "do", interrupted)
@@ -283,7 +283,7 @@ def test_who_is_interrupted_is_told_the_words_that_go_on_in_the_same_place(
     assert told(suite(BUSY_SUITE + "device: cuda:0\n"), "--on", "ray", "--address", "auto") == "--on ray --address auto"
     (folder,) = {*(tmp_path / "results").glob("s/*")} - {folder}
     assert told("--resume", str(folder), "--on", "ray", "--fresh", "--retry", "failed") == "--retry failed --on ray --fresh"
-    assert reached == [("auto", "GPU"), (None, "GPU")]
+    assert reached == [("auto", True), (None, True)]
 
 
 def test_what_slurm_refuses_is_submitted_later_and_what_no_task_began_is_measured_here(
