@@ -102,6 +102,8 @@ class SwitchedSdpa(FlashSdpa):
     dtypes = HALF
     switch: ClassVar[str]
     """Its name in torch."""
+    generations: ClassVar[tuple[int, ...]]
+    """The major compute capabilities that torch calls it on."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -109,10 +111,10 @@ class SwitchedSdpa(FlashSdpa):
 
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
-        """Refuse a torch that has no such switch, and what torch's dispatcher refuses."""
+        """Refuse a torch that has no such switch, a GPU that it is not for, and what torch's dispatcher refuses."""
         if not hasattr(attention, "list_flash_attention_impls") or cls.switch not in attention.list_flash_attention_impls():
             return f"torch {torch.__version__} has no switch to {cls.switch}; take 2.11 or later"
-        return super().why_not(cell)
+        return limits.other_generation(cell, cls.generations) or super().why_not(cell)
 
 
 class Flash3Sdpa(SwitchedSdpa):
@@ -121,6 +123,7 @@ class Flash3Sdpa(SwitchedSdpa):
     paper = "arXiv:2407.08608"
     requires = ("flash-attn-3>=3.0.0b1",)
     switch = "FA3"
+    generations = (9,)
 
 
 class Flash4Sdpa(SwitchedSdpa):
@@ -129,6 +132,7 @@ class Flash4Sdpa(SwitchedSdpa):
     paper = "arXiv:2603.05451"
     requires = ("flash-attn-4>=4.0.0b20",)
     switch = "FA4"
+    generations = (9, 10)
 
 
 class EfficientSdpa(ForcedSdpa):

@@ -1,8 +1,10 @@
-"""What each backend of `F.scaled_dot_product_attention` takes, according to torch's dispatcher.
+"""What each backend of `F.scaled_dot_product_attention` takes, according to torch's dispatcher, and a package for some GPUs.
 
-D query/key width, M value width. From aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. What depends on the GPU model (its
-generation, cuDNN's version, deterministic mode) is left to torch, which raises RuntimeError.
+D query/key width, M value width. From aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. What of torch's own depends on the
+GPU model (its generation, cuDNN's version, deterministic mode) is left to torch, which raises RuntimeError.
 """
+
+import torch
 
 from attnbench.api import HALF, Cell, Problem, Workload
 
@@ -34,3 +36,15 @@ def cudnn(cell: Cell) -> str | None:
 def misaligned(p: Problem, multiple: int) -> str | None:
     """Refuse widths that are not aligned for tensor cores."""
     return f"widths must be multiples of {multiple}: D={p.D}, M={p.M}" if p.D % multiple or p.M % multiple else None
+
+
+def generation(cell: Cell) -> int:
+    """Return the major compute capability of the cell's GPU; 0 where none is here."""
+    here = cell.device_kind == "cuda" and torch.cuda.is_available()
+    return torch.cuda.get_device_capability(cell.device)[0] if here else 0
+
+
+def other_generation(cell: Cell, generations: tuple[int, ...]) -> str | None:
+    """Refuse a GPU whose major compute capability is none of these, if there is one here."""
+    major, names = generation(cell), " and ".join(f"{each}.x" for each in generations)
+    return f"here it is for compute capability {names}, not for {major}.x" if major and major not in generations else None

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from attnbench.api import HALF, Cell, Cost, Layout, Problem, Scalar, Tier, Workload
 
 from ...partial.documents import borders
 from ..exact import ExactSoftmax
-from ..library.limits import misaligned
+from ..library.limits import generation, misaligned, other_generation
 from ..work import cost, fused_flops, refuse_parameters
 
 
@@ -49,11 +48,7 @@ class FlashAttnSoftmax(ExactSoftmax):
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
         """Refuse widths that are not aligned, and a GPU of a generation that it is not taken to."""
-        wrong, (major, minor) = misaligned(cell.problem, cls.multiple), _capability(cell)
-        if wrong or not major or not cls.generations or major in cls.generations:
-            return wrong
-        names = " and ".join(f"{each}.x" for each in cls.generations)
-        return f"here it is for compute capability {names}, untried on {major}.{minor}"
+        return misaligned(cell.problem, cls.multiple) or (other_generation(cell, cls.generations) if cls.generations else None)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
@@ -103,19 +98,13 @@ class FlashAttn4Softmax(FlashAttnSoftmax):
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
         """Refuse what the package does by the GPU, and widths beyond 128 where it has no limit of its own, as untried."""
-        wrong, (major, _), D = super().why_not(cell), _capability(cell), cell.problem.D
+        wrong, major, D = super().why_not(cell), generation(cell), cell.problem.D
         if wrong or major in {0, 9}:
             return wrong
         if major == 8 and cell.workload.learns:
             return "the package has no backward for compute capability 8.x"
         fits = D <= 128 or (D == 256 and major in {10, 11})
         return None if fits else f"widths beyond 128 are for compute capability 9.x, and 256 for 10.x and 11.x: D={D}"
-
-
-def _capability(cell: Cell) -> tuple[int, int]:
-    """Return the compute capability of the cell's GPU; 0, 0 where none is here."""
-    here = cell.device_kind == "cuda" and torch.cuda.is_available()
-    return torch.cuda.get_device_capability(cell.device) if here else (0, 0)
 
 
 def _output(found: Any) -> Tensor:  # noqa: ANN401 - the packages have no types

@@ -128,13 +128,16 @@ def test_torch_s_own_flash_kernel_takes_documents_in_one_call_on_a_gpu(monkeypat
     ("name", "capability", "D", "said"),
     [
         (f"{FLASH}_3", (9, 0), 64, None),
-        (f"{FLASH}_3", (10, 0), 64, "for compute capability 9.x, untried on 10.0"),
+        (f"{FLASH}_3", (10, 0), 64, "for compute capability 9.x, not for 10.x"),
         (f"{FLASH}_4", (8, 6), 64, "no backward for compute capability 8.x"),
         (f"{FLASH}_4", (9, 0), 192, None),
         (f"{FLASH}_4", (10, 3), 256, None),
         (f"{FLASH}_4", (10, 3), 192, "beyond 128"),
         (f"{FLASH}_4", (12, 0), 256, "beyond 128"),
         (FLASH, (8, 6), 64, None),
+        ("softmax.sdpa_fa3", (9, 0), 64, None),
+        ("softmax.sdpa_fa3", (8, 9), 64, "for compute capability 9.x, not for 8.x"),
+        ("softmax.sdpa_fa4", (12, 0), 64, "for compute capability 9.x and 10.x, not for 12.x"),
     ],
 )
 def test_what_a_gpu_of_another_generation_has_no_kernel_for_is_refused_in_words(
