@@ -108,7 +108,7 @@ class _Wanted:
     def words(self) -> str:
         """`linformer.linformer(k=128), forward, N=512`."""
         at = [f"{name}={value}" for name, value in self.pinned.items()]
-        return ", ".join([label(self.side.method, self.side.params), self.workload.value, *at, *filter(None, [self.side.when])])
+        return ", ".join([label(self.side.method, self.side.params), self.workload.words, *at, *filter(None, [self.side.when])])
 
     @cached_property
     def cells(self) -> list[CellSummary]:

@@ -45,7 +45,7 @@ class Section:
     @property
     def title(self) -> str:
         """`forward, causal, float32`."""
-        return f"{self.workload.value}, {self.mask}, {self.conditions}"
+        return f"{self.workload.words}, {self.mask}, {self.conditions}"
 
     @cached_property
     def series(self) -> dict[str, tuple[CellSummary, ...]]:

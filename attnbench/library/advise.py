@@ -310,7 +310,7 @@ def _answer(
 def _sentence(
     qualified: Sequence[str], unknown: Sequence[str], cost: Quantity, best: Sequence[str], section: Section, N: int
 ) -> str:
-    at = f"at N = {N:,}, {section.workload.value}, {section.mask}"
+    at = f"at N = {N:,}, {section.workload.words}, {section.mask}"
     if not qualified:
         knows = f"is known to qualify; of {len(unknown)} not all was recorded" if unknown else "qualifies"
         return f"None of the {len(section.ok_at(N))} methods that were measured {at} {knows}."

@@ -173,7 +173,7 @@ def _searched(
     def words(cell: Cell) -> dict[str, str]:
         """Say by name what tells a search from others, beside the length or the batch that is sought."""
         size = {"B": "" if cell.batch is Batch.LARGEST else f"B={cell.problem.B}", "dtype": cell.problem.dtype.value}
-        return {"workload": cell.workload.value, "mask": cell.problem.mask, **size, **conditions_in_words(cell)}
+        return {"workload": cell.workload.words, "mask": cell.problem.mask, **size, **conditions_in_words(cell)}
 
     varying = {"workload", "mask", *varied(map(words, cells))}
     with scene.writing(folder, "is not tried again"):

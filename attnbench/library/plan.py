@@ -102,7 +102,7 @@ class Plan:
         scouted, known, suite = self.scouted, self.known, self.scouted.suite
         likely = [planned.cell for planned in self.cells if not planned.note]
         count, refused = len(scouted.cells), len(self._refusals)
-        untimed = Counter(cell.workload.value for cell in likely if cell.workload.has_model or not cell.workload.is_timed)
+        untimed = Counter(cell.workload.words for cell in likely if cell.workload.has_model or not cell.workload.is_timed)
         low, high = (seconds / 60 for seconds in duration(scouted, likely, self.share))
         unit, minutes = next((each for each in _LONG if high >= 2 * each[1]), ("min", 1))
         cells, measured = (f"{number / self.share:,.0f}" for number in (count, count - refused))

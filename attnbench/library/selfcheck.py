@@ -171,7 +171,7 @@ def _leave(folder: RunFolder, found: Calibration) -> str:
         NoiseFloor(
             environment=info.environment_digest,
             device=info.surroundings.device,
-            about=f"{cell.label}, {cell.workload.value}, N={cell.problem.N}",
+            about=f"{cell.label}, {cell.workload.words}, N={cell.problem.N}",
             run=info.id,
             verdicts=found.plan.verdicts,
             smallest=found.floor,

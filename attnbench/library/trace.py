@@ -37,7 +37,7 @@ class Trace:
 
     def __str__(self) -> str:
         p, rows = self.cell.problem, list(self.kernels.items())
-        lines = [f"{self.cell.label}, {self.cell.workload}, N={p.N}, {p.dtype}"]
+        lines = [f"{self.cell.label}, {self.cell.workload.words}, N={p.N}, {p.dtype}"]
         if rows:
             # of a sequence that is generated the call is the last of its steps
             of = "in the step of the last token" if self.cell.workload is Workload.GENERATE else "in one call"

@@ -146,7 +146,7 @@ def warnings(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
     if impossible := [s for s, at in above if not at.in_cache]:
         where = []
         for cell in (s.cell for s in impossible[:3]):
-            shape = f"{cell.workload.value}, {cell.problem.mask}, {cell.problem.dtype.value}, N={cell.problem.N}"
+            shape = f"{cell.workload.words}, {cell.problem.mask}, {cell.problem.dtype.value}, N={cell.problem.N}"
             where.append(f"{findings.names[cell.label]} ({shape})")
         more = f" and {len(impossible) - 3} more" if len(impossible) > 3 else ""
         lines.append(f"Warning: {', '.join(where)}{more} took less time than the roof allows; see `warning` in table.csv.")

@@ -15,21 +15,7 @@ from attnbench.report.questions.learning.words import by_length, where
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.numbers import figure_of
 from attnbench.report.text.statuses import counted, short
-from attnbench.schema.cell import Workload
 
-_WORKLOADS = {
-    Workload.FORWARD_BACKWARD: "forward+backward",
-    Workload.BACKWARD: "backward alone",
-    Workload.VERIFY: "verifying new tokens",
-    Workload.DECODE: "decoding, per token",
-    Workload.DECODE_TOTAL: "decoding, per sequence",
-    Workload.TRAIN: "training",
-    Workload.GENERATE: "generating, per sequence",
-    Workload.MODEL_PREFILL: "whole model, to its first token",
-    Workload.MODEL_DECODE: "whole model, per token",
-    Workload.MODEL_QUALITY: "whole model, perplexity",
-    Workload.MODEL_TRAIN: "whole model, per update of a sequence",
-}
 _STANDINGS = {
     Standing.BELOW: "{} end{s} below {}",
     Standing.REACHES: "{} reach{es} {}",
@@ -61,8 +47,7 @@ def sentence(findings: Findings, section: Section, said: Statement) -> str:
     """Say what a section amounts to, under which conditions, on which machine, and what has no number."""
     failed, names = _statuses(cell for cell in section.summaries if not cell.ok), findings.names
     without = f"; no number: {failed}" if failed else ""
-    workload = _WORKLOADS.get(section.workload, section.workload.value)
-    about = f"({workload}, {section.mask}, {shorten(section.conditions, _CONDITIONS)})"
+    about = f"({section.workload.words}, {section.mask}, {shorten(section.conditions, _CONDITIONS)})"
     few = f"first look, {counted(said.replicates, 'replicate')}: " if said.replicates < said.quantity.enough else ""
     if said.best is None:
         why = "no two methods have a number at the same length" if said.labels else "no method has a number"

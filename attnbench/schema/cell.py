@@ -55,6 +55,11 @@ class Workload(StrEnum):
     """Measure what a whole model of transformers says of a text, beside what it says with its own attention; not timed."""
 
     @property
+    def words(self) -> str:
+        """What titles, figures and sentences call it: `forward + backward`."""
+        return _IN_WORDS.get(self, self.value)
+
+    @property
     def has_model(self) -> bool:
         """Say whether there is a model around the attention."""
         return self.has_task or self.has_whole_model
@@ -148,6 +153,19 @@ class Inputs(StrEnum):
     """q, k and v that a trained model made, read from a file."""
 
 
+_IN_WORDS = {
+    Workload.FORWARD_BACKWARD: "forward + backward",
+    Workload.BACKWARD: "backward alone",
+    Workload.VERIFY: "verifying new tokens",
+    Workload.DECODE: "decoding",
+    Workload.DECODE_TOTAL: "decoding a whole sequence",
+    Workload.TRAIN: "training",
+    Workload.GENERATE: "generating",
+    Workload.MODEL_PREFILL: "whole model, to its first token",
+    Workload.MODEL_DECODE: "whole model, next token",
+    Workload.MODEL_TRAIN: "whole model, update",
+    Workload.MODEL_QUALITY: "whole model, what it says",
+}
 _CALLS = {
     Workload.FIDELITY: (Workload.FORWARD,),
     Workload.NUMERICS: (Workload.FORWARD,),

@@ -234,7 +234,7 @@ ELSEWHERE = CellSummary(B.cell, OK, medians={0: 1.0}, environment="another")
         ({"ours": ours("time", LONG)}, [A], Finding.NOT_RUN, "the run has no cell of a, forward, N == 4096"),
         ({"ours": ours("time", LONG), **GPU}, [A], Finding.NOT_RUN, "it needs a GPU"),
         ({"ours": LOSS, "reproduced": BAND}, ZERO, Finding.CANNOT_TELL, "a loss of 0 or less has no ratio to anything"),
-        ({"ours": ours("accuracy", "a", "train")}, ZERO[:1], Finding.NOT_RUN, "a, train: nothing was recorded of accuracy"),
+        ({"ours": ours("accuracy", "a", "train")}, ZERO[:1], Finding.NOT_RUN, "a, training: nothing was recorded of accuracy"),
         # of several cells none is chosen
         ({"ours": GROWTH}, MASKS, Finding.CANNOT_TELL, "a, forward leaves 2 cells: causal=True; causal=False"),
         ({"ours": ours("time", "a")}, SEVERAL, Finding.CANNOT_TELL, FOUR_CELLS),

@@ -33,7 +33,7 @@ def test_workload_mask_and_dtype_make_a_section() -> None:
     cells += [cells[0].model_copy(update={"workload": Workload.FORWARD_BACKWARD})]
     titles = [s.title for s in sections([writer.summary(c) for c in cells], AXES)]
     forward = [f"forward, {mask}, {dtype}" for mask in ("causal", "non-causal") for dtype in ("float32", "bfloat16")]
-    assert titles == [*forward, "forward_backward, non-causal, float32"]
+    assert titles == [*forward, "forward + backward, non-causal, float32"]
 
 
 @pytest.mark.parametrize(

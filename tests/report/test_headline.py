@@ -142,7 +142,7 @@ LED = {
     ),
     "what was timed is named": (
         DECODING,
-        f"From N to 65,536, {FASTER} (decoding, per token, causal, float32, largest B that fits){MACHINE}.",
+        f"From N to 65,536, {FASTER} (decoding, causal, float32, largest B that fits){MACHINE}.",
     ),
     # below five it has no interval
     **{
@@ -268,7 +268,7 @@ def test_a_run_that_did_both_is_summed_up_by_what_was_learnt(generating: Synthet
     first, *others = headlines(found(generating))
     assert headline(found(generating)) == first
     assert first.startswith("Pixels, digits, N=64, causal, float32, B=1: ")
-    assert any("(generating, per sequence, causal, float32" in text and text.endswith(" Speed only.") for text in others)
+    assert any("(generating, causal, float32" in text and text.endswith(" Speed only.") for text in others)
 
 
 # how often it is wrong

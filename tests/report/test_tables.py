@@ -130,7 +130,7 @@ def test_the_kernel_that_was_reached_is_said_and_why_a_figure_that_was_asked_for
 def test_only_what_decodes_has_a_state_and_the_whole_of_it_a_time_per_sequence(decoding: Synthetic) -> None:
     decoding.workloads = (Workload.FORWARD, Workload.DECODE)
     states = [table.title for table in tables(found(decoding)) if table.title.startswith("State")]
-    assert [title.partition(",")[0] for title in states] == ["State of one sequence: decode"] * 2
+    assert [title.partition(",")[0] for title in states] == ["State of one sequence: decoding"] * 2
     decoding.workloads = (Workload.DECODE_TOTAL,)
     assert summary(found(decoding)).headers[4] == "time per sequence at 2k"
     # a batch that was not found is no number

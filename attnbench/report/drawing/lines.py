@@ -19,7 +19,6 @@ from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import FONT, Look, run_looks, said, scaled, soft
 from attnbench.report.drawing.ticks import lengths_across, wide
 from attnbench.report.findings import Findings
-from attnbench.report.text.names import in_words
 from attnbench.report.text.numbers import heading
 from attnbench.report.text.statuses import short
 from attnbench.schema.cell import Workload
@@ -213,7 +212,7 @@ def second_line(findings: Findings, conditions: Sequence[str]) -> str:
 
 def heading_of(section: Section, conditions: Sequence[str], *, titled: bool) -> str:
     """Return the head of a panel: what the title of the figure does not say."""
-    workload = [] if titled else [in_words(section.workload)]
+    workload = [] if titled else [section.workload.words]
     return ", ".join([*workload, section.mask, *([section.conditions] if len(conditions) > 1 else [])])
 
 

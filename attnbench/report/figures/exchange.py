@@ -17,7 +17,6 @@ from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import run_looks, scaled, soft
 from attnbench.report.drawing.ticks import number_across
 from attnbench.report.findings import Findings
-from attnbench.report.text.names import in_words
 from attnbench.report.text.numbers import heading
 from attnbench.schema.units import length
 
@@ -92,9 +91,9 @@ def _drawing(findings: Findings, sections: Sequence[Section], sheet: Sheet) -> D
     if not panels:
         return None
     cells = [cell for section in sections for cell in section.summaries]
-    drawn = figures(panels, sheet, f"{in_words(workload)}: memory against time", second_line(findings, [", ".join(common)]))
+    drawn = figures(panels, sheet, f"{workload.words}: memory against time", second_line(findings, [", ".join(common)]))
     seen = [
-        f"{in_words(workload)}: {up} against {across}, both axes logarithmic; of both less is better. {device_name(findings)}.",
+        f"{workload.words}: {up} against {across}, both axes logarithmic; of both less is better. {device_name(findings)}.",
         f"The cells of one method are joined, from the largest marker to the smallest: {'; '.join(sets)}.",
         "Bars: the range of the replicates; a count of bytes has none.",
         *(line for each in (time, memory) for line in (meaning(each, cells), replication(cells, each))),

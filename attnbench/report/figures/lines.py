@@ -15,7 +15,6 @@ from attnbench.report.drawing.panels import figures
 from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.findings import Findings
 from attnbench.report.questions.crossover.figure import NO_BASELINE, has_baseline
-from attnbench.report.text.names import in_words
 from attnbench.report.text.numbers import heading
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import GRADIENT_ROUNDING, ROUNDING
@@ -64,11 +63,11 @@ def _drawing(
     workload = sections[0].workload
     curves = curves or [Plotted.of(each, workload) for each in shown]
     panels = over_length(findings, sections, curves, sheet)
-    title = in_words(workload) + (f": {panels[0].up}" if len(shown) == 1 else "")
+    title = workload.words + (f": {panels[0].up}" if len(shown) == 1 else "")
     second = second_line(findings, list(dict.fromkeys(section.conditions for section in sections)))
     cells, titles = [cell for section in sections for cell in section.summaries], [heading(each, workload) for each in shown]
     axes = f"{', '.join(titles)} against length N, both axes logarithmic"
-    seen = [f"{in_words(workload)}: {axes}. {device_name(findings, sections)}.", *about]
+    seen = [f"{workload.words}: {axes}. {device_name(findings, sections)}.", *about]
     if any(each.is_replicated for each in shown):
         seen.append("Shaded: the range of the replicates.")
     if sheet.failures and any(stops(series) for section in sections for series in section.series.values()):

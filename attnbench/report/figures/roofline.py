@@ -21,7 +21,6 @@ from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import Look, run_looks, scaled, soft
 from attnbench.report.drawing.ticks import number_across
 from attnbench.report.findings import Findings
-from attnbench.report.text.names import in_words
 from attnbench.report.text.numbers import written
 from attnbench.schema.errand import Roof
 from attnbench.schema.units import length
@@ -51,9 +50,9 @@ def roofline(findings: Findings, sheet: Sheet) -> list[Drawing]:
             head = heading_of(section, conditions, titled=sheet.titled)
             panels.append(Panel(head, draw, *place, "executed FLOP/s", Unit.FLOP_RATE, None, names))
         workload = sections[0].workload
-        drawn = figures(panels, sheet, f"{in_words(workload)}: roofline", second_line(findings, conditions))
+        drawn = figures(panels, sheet, f"{workload.words}: roofline", second_line(findings, conditions))
         seen = [
-            f"{in_words(workload)}: executed FLOPs per second against executed FLOPs per byte of least traffic, by "
+            f"{workload.words}: executed FLOPs per second against executed FLOPs per byte of least traffic, by "
             f"each method's cost; both axes logarithmic. {device_name(findings, members)}.",
             "A marker is a cell, the larger the longer N; cells of one method are joined by rising N.",
             "The roof: a large matrix product and a large copy, the highest measured here. Ringed: above it, which is honest "

@@ -10,7 +10,6 @@ from attnbench.analyze.quantities import MEMORY, STATE_BYTES, TIME, Quantity, Un
 from attnbench.analyze.sections import Section, grouped
 from attnbench.analyze.statistics import Estimate
 from attnbench.report.findings import Findings
-from attnbench.report.text.names import in_words
 from attnbench.report.text.numbers import per
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.model import TIMED
@@ -104,9 +103,9 @@ def _on_the_same_problem(findings: Findings, section: Section) -> list[Cost]:
     cells = [s for s in findings.summaries if s.cell.workload.has_whole_model is whole and not s.cell.workload.has_task]
     for workload in dict.fromkeys(s.cell.workload for s in cells if s.time):
         own = [s for s in cells if s.cell.workload is workload]
-        found += _of_calls(findings, section, own, _problem, in_words(workload))
+        found += _of_calls(findings, section, own, _problem, workload.words)
         if workload.keeps_state:
-            name = f"state of one sequence, {in_words(workload)}"
+            name = f"state of one sequence, {workload.words}"
             states.append(_read(findings.quantities[STATE_BYTES], _beside(own, _problem), name))
     return [*found, *states[:1]]
 
@@ -138,7 +137,7 @@ def _of_training(findings: Findings, section: Section) -> list[Cost]:
         if any(s.time for s in cells):
             about: Callable[[CellSummary], Key] = shape if workload.has_model else lambda s: shape(s)[:1]
             places.append(_beside(cells, about))
-            found += _of_calls(findings, section, cells, about, f"{in_words(workload)}, {batch}")
+            found += _of_calls(findings, section, cells, about, f"{workload.words}, {batch}")
 
     def first(cell: CellSummary) -> CellSummary | None:
         """Return the first of several that was measured, else the first that there is."""

@@ -4,8 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from attnbench.schema.cell import Workload
-
 _PLAIN = str.maketrans({"µ": "u", "±": "+-", "–": "-", "−": "-", "×": "x", "…": "~", "∝": "~", "·": "-", "→": "->", "≤": "<="})
 _DRAWN = frozenset("µ±–−×…∝φ²")
 _LABEL = re.compile(r"([^()]+)\((.+)\)")
@@ -91,12 +89,3 @@ def harmless(value: object) -> object:
         return value
     text = one_line(value)
     return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def in_words(workload: Workload) -> str:
-    """Name a workload as figures and captions do."""
-    words = {Workload.FORWARD_BACKWARD: "forward + backward", Workload.DECODE_TOTAL: "decode, whole sequence"}
-    words |= {Workload.BACKWARD: "backward alone", Workload.VERIFY: "verify new tokens"}
-    words |= {Workload.MODEL_PREFILL: "whole model, to its first token", Workload.MODEL_TRAIN: "whole model, update"}
-    words |= {Workload.MODEL_DECODE: "whole model, next token", Workload.MODEL_QUALITY: "whole model, what it says"}
-    return words.get(workload, workload.value)

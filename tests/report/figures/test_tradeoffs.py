@@ -114,7 +114,7 @@ def test_images_are_weighed_by_bits_against_making_them_by_the_same_method(both:
     (row, _) = tradeoffs(findings)
     assert row[0].loss.name == "bits"
     assert {len(each.candidates) for each in row} == {3}
-    (one,) = [each for each in row if each.cost.name == "time per sequence, generate, B=1"]
+    (one,) = [each for each in row if each.cost.name == "time per sequence, generating, B=1"]
     made = [s for s in findings.summaries if (s.cell.workload, s.cell.batch) == (Workload.GENERATE, Batch.FIXED)]
     assert {each.label: each.cost.value for each in one.candidates} == {s.cell.label: s.median for s in made}
 
@@ -147,5 +147,5 @@ def test_the_caption_says_who_has_no_point(both: Synthetic) -> None:
         for record in both.records()
     ]
     (drawing,) = drawings(Findings.of(both.run(), records), "pareto")
-    for cost in ("time per sequence, generate, B=1", "state of one sequence"):
+    for cost in ("time per sequence, generating, B=1", "state of one sequence"):
         assert f"No point for {cost} at N = 64: lsh.reformer(rounds=1) (OOM)." in drawing.caption

@@ -267,7 +267,7 @@ def test_other_scores_have_a_curve_too(learning: Synthetic, hearing: Synthetic, 
 
 def test_what_was_learnt_stands_in_tables_point_by_point(learning: Synthetic) -> None:
     document, heads = read(found(learning)), ["held-out loss", "accuracy"]
-    assert document.text.index(headline(found(learning))) < document.text.index("At a glance: train, causal, float32")
+    assert document.text.index(headline(found(learning))) < document.text.index("At a glance: training, causal, float32")
     assert any("parameters" in row and "time per update" in row for row in document.rows)
     assert [head for head in document.heads if head in heads] == heads
     cells = document.rows[document.rows.index(document.heads) :]

@@ -157,7 +157,7 @@ SHARED = {
     ),
     "models that were trained for longer": (
         [trained(100), trained(2000)],
-        {"train, causal, float32, updates=100": [0], "train, causal, float32, updates=2000": [1]},
+        {"training, causal, float32, updates=100": [0], "training, causal, float32, updates=2000": [1]},
     ),
 }
 
@@ -169,7 +169,7 @@ def test_what_is_alike_is_shown_together_under_what_differs(runs: list[dict[str,
 
 def test_the_view_that_is_shown_first_is_that_of_the_first_run_s_sentence() -> None:
     board = Board((shaped(workloads=(Workload.FORWARD, Workload.FORWARD_BACKWARD), heads=(2,)), shaped(heads=(8,))))
-    assert board.groups[board.first].section.title == "forward_backward, causal, float32, H=2"
+    assert board.groups[board.first].section.title == "forward + backward, causal, float32, H=2"
 
 
 def test_a_run_alone_is_shown_under_the_titles_of_its_tables() -> None:

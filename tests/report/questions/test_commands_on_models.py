@@ -75,7 +75,7 @@ def test_losses_and_accuracies_are_compared_over_length(both: Synthetic, store: 
     folder = store()
     done = fine(command("crossover", folder, "--metric", "loss", "--of", "softmax.sdpa", "--over", "lsh.reformer(rounds=1)"))
     said = " ".join(done.stdout.split())
-    assert "softmax.sdpa has learnt to a smaller loss than lsh.reformer(rounds=1), train, causal" in said
+    assert "softmax.sdpa has learnt to a smaller loss than lsh.reformer(rounds=1), training, causal" in said
     assert "generate" not in said
     right = command("crossover", folder, "--metric", "accuracy", "--of", "lsh.reformer", "--out", "a.csv")
     assert "softmax.sdpa stays ahead of lsh.reformer(rounds=1)" in " ".join(right.stdout.split())
@@ -85,7 +85,7 @@ def test_losses_and_accuracies_are_compared_over_length(both: Synthetic, store: 
 def test_times_of_models_have_crossovers_too_and_a_metric_that_no_cell_has_is_refused(store: Store, command: Run) -> None:
     folder = store()
     done, refused = command("crossover", folder), command("crossover", folder, "--metric", "accuracy")
-    assert "train, causal, float32, B=1" in " ".join(done.stdout.split())
+    assert "training, causal, float32, B=1" in " ".join(done.stdout.split())
     assert (done.returncode, refused.returncode) == (0, 2)
     assert "it has: time, first_call, tokens, throughput, memory, state, loss, bits" in " ".join(refused.stderr.split())
 

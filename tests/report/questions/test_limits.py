@@ -79,7 +79,7 @@ def test_a_largest_batch_stands_beside_its_length() -> None:
     run, records = batches.run(), [r for r in batches.records() if r.job.phase is Pass.FIT]
     found = limits(run.cells, records, 2**16 - 1)
     (table,) = limits_tables(run, found)
-    assert table.title == "Largest B that fits: decode, causal, float32"
+    assert table.title == "Largest B that fits: decoding, causal, float32"
     assert [row[2:4] for row in table.rows] == [("512", "at least 128"), ("1k", "at least 64")]
     rows = list(csv.DictReader(io.StringIO(limits_csv(run, found))))
     assert [(row["searched"], row["N"], row["B"]) for row in rows] == [("B", "512", "128"), ("B", "1024", "64")]

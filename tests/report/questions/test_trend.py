@@ -148,7 +148,7 @@ def test_json_says_of_which_metric_it_is_and_what_changed_with_which_run(trends:
 def test_a_series_is_named_by_what_varies_within_its_suite() -> None:
     one, two = track(cell("a"), [1.0]), track(cell("a", workload=Workload.FORWARD_BACKWARD), [1.0])
     assert set(track_names([one]).values()) == {"a, N=4k"}
-    assert set(track_names([one, two]).values()) == {"a, N=4k, forward", "a, N=4k, forward_backward"}
+    assert set(track_names([one, two]).values()) == {"a, N=4k, forward", "a, N=4k, forward + backward"}
     batches = [track(Cell(method="a", problem=Problem(N=8, B=B)), [1.0]) for B in (1, 2)]
     assert set(track_names(batches).values()) == {"a, N=8, B=1", "a, N=8, B=2"}
 

@@ -41,18 +41,18 @@ def spots_of(line: Line2D) -> list[tuple[float, float]]:
 
 
 def test_it_shows_what_the_sentence_is_about_or_else_what_the_suite_wants(decoding: Synthetic, generating: Synthetic) -> None:
-    assert shown(found(Synthetic())).title == "time per sample; forward_backward, non-causal, float32"
-    assert shown(found(decoding)).title.startswith("time per token; decode, causal, float32")
+    assert shown(found(Synthetic())).title == "time per sample; forward + backward, non-causal, float32"
+    assert shown(found(decoding)).title.startswith("time per token; decoding, causal, float32")
     memory = pictured(found(Synthetic(report=ReportSpec(plots=("memory",)))))
     assert memory.about.startswith("memory per sample")
     assert memory.about.endswith("iB")
     # of what was trained, curves and drawings; where there are none the times
     generating.report = ReportSpec(tables=("summary",), plots=("curves", "drawings"))
-    assert shown(found(generating)).title == "time per sequence; generate, causal, float32, B=1"
+    assert shown(found(generating)).title == "time per sequence; generating, causal, float32, B=1"
     generating.workloads, generating.lengths = (Workload.TRAIN, Workload.GENERATE), (64,)
     whole = found(generating)
     bare = Findings.over(whole.run, [replace(summary, series={}) for summary in whole.summaries])
-    assert shown(bare).title.startswith("time per sequence; generate")
+    assert shown(bare).title.startswith("time per sequence; generating")
 
 
 def test_the_lowest_comes_first_with_the_look_of_the_figures_and_a_cross_where_it_first_failed(small: Synthetic) -> None:
@@ -83,7 +83,7 @@ def test_of_many_methods_the_lowest_are_named_and_what_they_are_compared_with() 
 
 def test_a_training_is_drawn_over_its_updates_and_what_failed_has_no_curve(learning: Synthetic) -> None:
     made = shown(found(learning))
-    assert (made.title, made.across) == ("held-out loss, nats; train, causal, float32", "updates")
+    assert (made.title, made.across) == ("held-out loss, nats; training, causal, float32", "updates")
     # the first look is taken before any update, which a logarithm has no place for; the last is always shown
     assert list(made.curves[0].points) == [100, 200, 300, 400, 500, 700, 900, 1200, 1600, 2000]
     values = list(made.curves[0].points.values())

@@ -15,7 +15,7 @@ from attnbench.report.drawing.style import applied, said, soft
 from attnbench.report.drawing.ticks import number_across
 from attnbench.report.questions.comparison.judgement import Judgement, word
 from attnbench.report.questions.comparison.table import method
-from attnbench.report.text.names import drawable, in_words, shorten
+from attnbench.report.text.names import drawable, shorten
 from attnbench.report.text.numbers import percent
 from attnbench.schema.units import length
 
@@ -69,7 +69,7 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
     for y, row in enumerate(reversed(rows)):
         cell, (color, marker) = row.pair.any.cell, _LOOK[row.verdict]
         label = method(row) if several else cell.label
-        what = [in_words(cell.workload), cell.problem.mask, length(cell.problem.N), *judgement.own(row)]
+        what = [cell.workload.words, cell.problem.mask, length(cell.problem.N), *judgement.own(row)]
         names.append(drawable(", ".join([shorten(label, 30), *what])))
         words = word(row.verdict, quantity.unit)
         if row.ratio is None:

@@ -40,7 +40,7 @@ def comparison_table(judgement: Judgement) -> Table:
             none = "no number" if judgement.terms.of_methods else "not planned"
             without = none if side is None else "n/a" if side.ok else short(side.status)
             sides.append(written(found.value, quantity.unit) if found else without)
-        what = ", ".join([cell.workload.value, cell.problem.mask, *judgement.own(row)])
+        what = ", ".join([cell.workload.words, cell.problem.mask, *judgement.own(row)])
         texts = (method(row), what, length(cell.problem.N), *sides, ratio_text(row.ratio), word(row.verdict, quantity.unit))
         rows.append((*texts, _memory(row)) if timed else texts)
         if row.verdict is Verdict.SLOWER or is_lost(row):

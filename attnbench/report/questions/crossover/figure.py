@@ -22,7 +22,6 @@ from attnbench.report.drawing.style import Look, applied, run_looks, said, scale
 from attnbench.report.drawing.ticks import lengths_across
 from attnbench.report.findings import Findings
 from attnbench.report.questions.crossover.table import lines, rounded
-from attnbench.report.text.names import in_words
 from attnbench.report.text.statuses import short
 
 NO_BASELINE = "no exact softmax attention has times beside another method; the suite's report.baselines may name another"
@@ -45,7 +44,7 @@ def crossover(findings: Findings, sheet: Sheet) -> list[Drawing]:
             shown += [versus for versus in pairs if versus in ranked[: sheet.methods]]
         left = len(every) - len(shown)
         seen = [
-            f"{in_words(sections[0].workload)}: time of each method over that of its baseline against length N, both axes "
+            f"{sections[0].workload.words}: time of each method over that of its baseline against length N, both axes "
             f"logarithmic; below 1 the method is ahead. {device_name(findings, sections)}.",
             "Thin bars: 95 % interval of a ratio. Thick bars on the line at 1: 95 % interval of the N at which the two "
             "change places, which is noted above the panel; faint and without a note, the lengths between which they do.",
@@ -87,11 +86,11 @@ def _figures(findings: Findings, compared: Sequence[Versus], sheet: Sheet) -> li
             statuses = dict.fromkeys(short(status) for gap in versus.gaps.values() for status in gap if status)
             why = "" if versus.crossover.lengths else f": {', '.join(statuses)}"
             names.append(f"{findings.plot_names[versus.of]}{both}{why}")
-        workload = "" if sheet.titled and len(workloads) == 1 else f"{in_words(section.workload)}, "
+        workload = "" if sheet.titled and len(workloads) == 1 else f"{section.workload.words}, "
         head = f"{workload}{section.mask}, {section.conditions}"
         draw = partial(_draw, section, own, looks, names)
         panels.append(Panel(head, draw, *divmod(len(panels), 2), what, Unit.FACTOR, None, tuple(names)))
-    title = f"{in_words(workloads[0])}: {what}" if len(workloads) == 1 else what
+    title = f"{workloads[0].words}: {what}" if len(workloads) == 1 else what
     side, ahead = "above" if quantity.more_is_better else "below", "a method" if len(overs) == 1 else "the first"
     return figures(panels, sheet, title, f"{side} 1 {ahead} is ahead; bars: 95 %; {second_line(findings, [])}")
 

@@ -80,15 +80,15 @@ def curves(findings: Findings, sheet: Sheet) -> list[Drawing]:
                 panels.append(Panel(own, draw, row, int(timed), up, unit, row, names))
     titles = {panel.up for panel in panels}
     shown = [level.replace("_", " ") for up, level in _SCORES.values() if up in titles]
-    title = f"train: held-out {' and '.join(shown)} while it learns"
+    title = f"training: held-out {' and '.join(shown)} while it learns"
     drawn = figures(panels, sheet, title, second_line(findings, [common]), (3.0, 1.6))
     counts = sorted({len(s.series.get(LOSSES, {})) for section in sections for s in section.summaries if s.ok})
     seeds = " to ".join(str(count) for count in dict.fromkeys(counts[:1] + counts[-1:]))
     band = f"Line: median of n = {seeds} seeds; band: smallest and largest seed; time: median of the seeds. Dotted: chance."
     trained = "n = 1 seed: no band." if counts == [1] else band
     seen = [
-        "train: loss of held-out sequences (nats per judged token), and accuracy where there is a right answer, or of speech "
-        "the error rate, against "
+        "training: loss of held-out sequences (nats per judged token), and accuracy where there is a right answer, or of "
+        "speech the error rate, against "
         f"updates and against the time of training, in which nothing is judged. {device_name(findings)}.",
         trained if counts else "No method was trained to its end.",
     ]
@@ -186,13 +186,14 @@ def drawings(findings: Findings, sheet: Sheet) -> list[Drawing]:
     width = room / across - (_ROOM - _WIDTH)
     height = width * max((found.pixels.shape[0] / found.pixels.shape[1] for _, _, found in shown), default=0.5)
     second = second_line(findings, list(dict.fromkeys(where(group) for group in groups)))
-    drawn = figures(panels, sheet, "train: images given, completed and drawn", second, (_ROOM + 0.1, height - 0.4))
+    drawn = figures(panels, sheet, "training: images given, completed and drawn", second, (_ROOM + 0.1, height - 0.4))
     cells = [summary for section in sections for summary in section.summaries]
     wanted = max(s.cell.training.drawings for s in cells if s.cell.training)
     seeds = max((s.replicates for s in cells if s.ok), default=0)
     some = f" The first {MOST} of {wanted} of each." if wanted > MOST else ""
     seen = [
-        f"train: images of each method's model after its last update, the first of n = {seeds} seeds. {device_name(findings)}.",
+        f"training: images of each method's model after its last update, the first of n = {seeds} seeds. "
+        f"{device_name(findings)}.",
         "given: images that were held out; completed: the half above the line was given, the other drawn; drawn: "
         f"from nothing.{some} Levels from black to white, nearest neighbour.",
     ]

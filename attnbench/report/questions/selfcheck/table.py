@@ -32,7 +32,7 @@ def subject(plan: Selfcheck) -> str:
 def cell_words(plan: Selfcheck) -> str:
     """`forward, non-causal, float32, B=1, H=8, N=512, D=64, cpu`."""
     cell, p = plan.sides[0], plan.sides[0].problem
-    return f"{cell.workload.value}, {p.mask}, {p.dtype.value}, B={p.B}, H={p.H}, N={p.N}, D={p.D}, {cell.device}"
+    return f"{cell.workload.words}, {p.mask}, {p.dtype.value}, B={p.B}, H={p.H}, N={p.N}, D={p.D}, {cell.device}"
 
 
 def about(found: Calibration) -> str:

@@ -30,7 +30,7 @@ def track_names(tracks: Iterable[Track]) -> dict[tuple[str, str], str]:
 def conditions(cell: Cell) -> dict[str, str]:
     """Tell all conditions besides method and length by name; of a model `copy`, `layers=2`."""
     return {
-        "workload": cell.workload.value,
+        "workload": cell.workload.words,
         "mask": cell.problem.mask,
         "dtype": cell.problem.dtype.value,
         "batch": "largest B" if cell.batch is Batch.LARGEST else "",

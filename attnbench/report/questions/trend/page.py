@@ -32,7 +32,7 @@ def page(trends: Trends) -> str:
     suites: dict[tuple[str, str], dict[str, list[Mapping[str, object]]]] = {}
     for trend, card in zip(ordered[:MOST], cards, strict=False):
         groups = suites.setdefault((trend.track.suite, trend.track.machine), {})
-        groups.setdefault(trend.track.cell.workload.value, []).append(card)
+        groups.setdefault(trend.track.cell.workload.words, []).append(card)
     changed, rows = [(trend, card) for trend, card in zip(ordered, cards, strict=True) if trend.turns], []
     for trend, card in changed[:_ROWS]:
         turn = trend.turns[-1]
