@@ -62,7 +62,7 @@ def test_curves_go_over_time_and_accuracy_can_be_shown(learnt: Path, shown: Open
     assert "over time of training" in chart(page)
     choose(page, "Conditions", next(text for text in options(page, "Conditions") if "copy" in text))
     choose(page, "Learnt", "accuracy")
-    assert "accuracy, held out" in chart(page)
+    assert "held-out accuracy" in chart(page)
     assert page.get_by_role("combobox", name="Values", exact=True).count() == 0
     for word in ("over=seconds", "curve=accuracy"):
         assert word in page.url

@@ -21,10 +21,9 @@ from attnbench.report.conditions import commit
 from attnbench.report.findings import Findings
 from attnbench.report.page.board import Board, Place
 from attnbench.report.page.columns import Column
-from attnbench.report.page.payload import CURVES
 from attnbench.report.questions.crossover.table import crossover_tables
 from attnbench.report.questions.learning.figure import mosaic
-from attnbench.report.questions.learning.words import by_length, where
+from attnbench.report.questions.learning.words import CURVES, by_length, where
 from attnbench.report.text.html import head, row, safe, trusted
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.statuses import reasons, short
@@ -36,7 +35,6 @@ from attnbench.schema.units import length, three_digits
 _LONGEST_REMARK = 300
 _SIDE = 44
 """Pixels of the page that an image takes, more or less."""
-_CURVES = {"loss": "Held-out loss, nats", "accuracy": "Accuracy, held out", "error_rate": "Error rate, held out"}
 _MISSING = "n/a"
 
 
@@ -155,8 +153,8 @@ def curve_tables(findings: Findings, section: Section) -> list[Table]:
     """Return the curves of training in numbers, for those who do not see the chart, search or print it."""
     found = []
     for part in by_length(section) if section.workload is Workload.TRAIN else ():
-        for name, words in _CURVES.items():
-            curves = {cell.cell.label: learning_curve(cell, CURVES[name]) for cell in part.summaries}
+        for name, (series, words) in CURVES.items():
+            curves = {cell.cell.label: learning_curve(cell, series) for cell in part.summaries}
             known = {label: {each.update: each.middle for each in curve} for label, curve in curves.items() if curve}
             scale, sign = (1, "") if name == "loss" else (100, "%")
             rows = tuple(
@@ -165,7 +163,7 @@ def curve_tables(findings: Findings, section: Section) -> list[Table]:
             )
             if known:
                 heads = ("updates", *(findings.names[label] for label in known))
-                found.append(Table(f"{words}: {where(part)}", heads, rows))
+                found.append(Table(f"{words[0].upper()}{words[1:]}: {where(part)}", heads, rows))
     return found
 
 

@@ -15,17 +15,15 @@ from attnbench.report.drawing.images import on_dark
 from attnbench.report.drawing.style import Dashes, Look
 from attnbench.report.page.board import Board, Group, telling
 from attnbench.report.page.columns import Column, pairs
+from attnbench.report.questions.learning.words import CURVES
 from attnbench.report.text.latex import SPECIAL
 from attnbench.report.text.models import chance
 from attnbench.report.text.names import one_line
 from attnbench.report.text.numbers import SCALES
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import CURVE, CURVE_ACCURACY, CURVE_ERROR_RATE
 from attnbench.schema.units import length
 
 Json = dict[str, Any]
-CURVES = {"loss": CURVE[2], "accuracy": CURVE_ACCURACY, "error_rate": CURVE_ERROR_RATE}
-"""What a training tells on its way, and the series that it is recorded as."""
 _WIDTH = 1.6
 """The width of a line; dashes grow with it."""
 _INERT = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -72,6 +70,7 @@ def payload(board: Board, columns: Sequence[Column]) -> Json:
         },
         "pairs": pairs(board, columns),
         "learning": _learning(board),
+        "learnt": {name: words for name, (_, words) in CURVES.items()},
         "units": {unit.value: scales for unit, scales in SCALES.items()},
         "lengths": {str(N): length(N) for group in board.groups for N in group.lengths},
         "tex": SPECIAL,
@@ -88,7 +87,7 @@ def _group(board: Board, group: Group) -> Json:
         if roof is not None:
             roofs[str(run)] = rounded([roof.flops_per_second, roof.bytes_per_second])
     return {
-        "workload": section.workload.value,
+        "workload": section.workload.words,
         "mask": section.mask,
         "conditions": one_line(section.conditions),
         "roofs": roofs,
@@ -121,7 +120,7 @@ def _learning(board: Board) -> list[Json]:
     for cell, place in enumerate(board.places):
         if place.summary.cell.workload is Workload.TRAIN:
             curves: Json = {}
-            for name, series in CURVES.items():
+            for name, (series, _) in CURVES.items():
                 if curve := learning_curve(place.summary, series):
                     columns = {"update": "update", "seconds": "seconds", "value": "middle", "low": "low", "high": "high"}
                     moments = {key: rounded(getattr(each, field) for each in curve) for key, field in columns.items()}

@@ -18,6 +18,7 @@ from attnbench.report.drawing.images import data_uri
 from attnbench.report.drawing.lines import Plotted, beyond
 from attnbench.report.drawing.style import width
 from attnbench.report.findings import Findings
+from attnbench.report.questions.learning.words import CURVES
 from attnbench.report.text.names import drawable, shorten
 from attnbench.report.text.numbers import heading, written
 from attnbench.schema.cell import Workload
@@ -181,7 +182,7 @@ def _learning(findings: Findings, section: Section) -> Chosen | None:
             if fits and moment.update > 0 and moment.middle > 0:
                 kept[round(moment.update)] = moment.middle
         curves[label] = Curve(findings.names[label], looks[label], dict(sorted(kept.items())))
-    return _named(section, curves, "held-out loss, nats", Unit.NATS, across="updates")
+    return _named(section, curves, CURVES["loss"][1], Unit.NATS, across="updates")
 
 
 def _named(

@@ -256,7 +256,7 @@ def test_other_scores_have_a_curve_too(learning: Synthetic, hearing: Synthetic, 
     # a pixel has no right answer
     chances = [{name: first[name]["chance"] for name in more & first.keys()} for first in firsts]
     assert chances == [{"accuracy": 0.1}, {"error_rate": 1}, {}]
-    assert "Error rate, held out" in page([found(hearing)])
+    assert "Held-out error rate: " in page([found(hearing)])
     assert data(found(small))["learning"] == []
     # a record without a curve is a row all the same
     findings = found(picturing)
@@ -319,7 +319,7 @@ def test_what_a_model_has_learnt_is_weighed_against_what_its_generating_costs(ge
         assert {"time", "memory"} <= costs
         assert losses == {"bits", LOSS}
         paid, lost = ([pair[side] for pair in pairs["cells"]] for side in (0, 1))
-        assert {made["groups"][made["cells"]["group"][cell]]["workload"] for cell in lost} == {"train"}
+        assert {made["groups"][made["cells"]["group"][cell]]["workload"] for cell in lost} == {"training"}
         assert methods(made, paid) == methods(made, lost)
     assert "state/bits" in made["pairs"][1]["fronts"]
 

@@ -72,15 +72,12 @@ function lengthCurves() {
   };
 }
 
-/** What is learnt, as it is called above a chart. */
-const LEARNT = { loss: "held-out loss, nats", accuracy: "accuracy, held out", error_rate: "error rate, held out" };
-
 /** The loss, the accuracy or the errors of sequences that are never trained on. @returns {Curves} */
 function learntCurves() {
   const { N, score, lengths } = learnable();
   const timed = view.over === "seconds";
   const scale = score === "accuracy" ? "linear" : view.y;
-  const title = LEARNT[score ?? "loss"];
+  const title = DATA.learnt[score ?? "loss"];
   const unit = score === "accuracy" || score === "error_rate" ? "%" : "";
   const axis = timed ? "time of training" : "updates";
   const floor = scale === "log" ? 0 : -1;

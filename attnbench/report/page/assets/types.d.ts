@@ -77,6 +77,7 @@ interface Payload {
   roofline: { intensity: (number | null)[]; rate: (number | null)[] };
   pairs: Pairs[];
   learning: Learner[];
+  learnt: Record<string, string>;
   units: Record<string, [number, string][]>;
   lengths: Record<string, string>;
   /** What LaTeX is given for a letter. */

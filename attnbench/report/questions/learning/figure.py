@@ -22,18 +22,13 @@ from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import FONT, Look, run_looks, said, scaled, soft
 from attnbench.report.drawing.ticks import wide
 from attnbench.report.findings import Findings
-from attnbench.report.questions.learning.words import by_length, heads, where
+from attnbench.report.questions.learning.words import CURVES, by_length, heads, where
 from attnbench.report.text.models import chance
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.statuses import short
 from attnbench.schema.cell import Workload
-from attnbench.schema.outcome import COMPLETED, CURVE_ACCURACY, CURVE_ERROR_RATE, DRAWN, GIVEN
+from attnbench.schema.outcome import COMPLETED, DRAWN, GIVEN
 
-_SCORES = {
-    LOSSES: ("held-out loss, nats", "loss"),
-    CURVE_ACCURACY: ("held-out accuracy", "accuracy"),
-    CURVE_ERROR_RATE: ("held-out error rate", "error_rate"),
-}
 _FAR = 20.0
 """From this ratio of the highest to the lowest loss on, equal steps would press what is low into one line."""
 _UNITS = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
@@ -61,7 +56,7 @@ def curves(findings: Findings, sheet: Sheet) -> list[Drawing]:
     looks, panels = run_looks(findings), list[Panel]()
     failed = _untrained(findings, groups, lambda cell: "" if learning_curve(cell) else "no curve was recorded")
     for section, head in zip(groups, words, strict=True):
-        for score, (up, level) in _SCORES.items():
+        for level, (score, up) in CURVES.items():
             known = ((s.cell.label, learning_curve(s, score)) for s in section.summaries)
             found = [(findings.plot_names[label], looks[label], moments) for label, moments in known if moments]
             if not found and score != LOSSES:
@@ -79,7 +74,7 @@ def curves(findings: Findings, sheet: Sheet) -> list[Drawing]:
                 own = head if not timed or columns_of(sheet, 2) == 1 else ""
                 panels.append(Panel(own, draw, row, int(timed), up, unit, row, names))
     titles = {panel.up for panel in panels}
-    shown = [level.replace("_", " ") for up, level in _SCORES.values() if up in titles]
+    shown = [level.replace("_", " ") for level, (_, up) in CURVES.items() if up in titles]
     title = f"training: held-out {' and '.join(shown)} while it learns"
     drawn = figures(panels, sheet, title, second_line(findings, [common]), (3.0, 1.6))
     counts = sorted({len(s.series.get(LOSSES, {})) for section in sections for s in section.summaries if s.ok})

@@ -4,11 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
+from attnbench.analyze.cells import LOSSES
 from attnbench.analyze.sections import Section
 from attnbench.report.text.names import one_line
-from attnbench.schema.outcome import ACCURACY, BITS, ERROR_RATE
+from attnbench.schema.outcome import ACCURACY, BITS, CURVE_ACCURACY, CURVE_ERROR_RATE, ERROR_RATE
 from attnbench.schema.training import LANGUAGE, Task, Training
 
+CURVES = {
+    "loss": (LOSSES, "held-out loss, nats"),
+    "accuracy": (CURVE_ACCURACY, "held-out accuracy"),
+    "error_rate": (CURVE_ERROR_RATE, "held-out error rate"),
+}
+"""What a training tells on its way: the series that it is recorded as, and what readers call it."""
 _BITS = {Task.PIXELS: "bits/dim", Task.BYTES: "bits/byte"}
 
 
