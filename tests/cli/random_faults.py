@@ -27,7 +27,7 @@ from pathlib import Path
 import psutil
 
 from attnbench.analyze.cells import summarize
-from attnbench.analyze.verdict import LEVEL, Verdict, judge, ratio
+from attnbench.analyze.verdict import Verdict, judge, ratio
 from attnbench.schema.cell import Cell
 from attnbench.schema.errand import Pass, main_pass
 from attnbench.schema.outcome import Failed, Status
@@ -239,6 +239,8 @@ INTERRUPTED = 130
 """The exit code of a run that its user interrupts."""
 MARGIN = 0.10
 """That the loaded moments may add up to: a replicate under load is slower, and stays in."""
+LEVEL = 0.001
+"""Of false alarms, which would end a test that is run again and again: the 5 % of a single judgement are too many for it."""
 
 
 @dataclass
