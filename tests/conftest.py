@@ -60,6 +60,14 @@ def _what_is_there_stays() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def _gradients() -> Iterator[None]:
+    """Measuring sets whether gradients are taken, for a process of its own; here tests share one."""
+    yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_grad_enabled(True)
+
+
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The folder of fixture attentions on the path, and caches of its own for the test."""
@@ -89,7 +97,6 @@ def one_thread() -> Iterator[None]:
     yield
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision(precision)
-    torch.set_grad_enabled(True)
 
 
 @pytest.fixture

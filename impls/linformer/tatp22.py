@@ -30,6 +30,8 @@ class Tatp22Linformer(Attention):
     paper = "arXiv:2006.04768"
     tier = Tier.LIBRARY
     causality = Causality.NONE
+    # a learned bias is added to the projected values
+    weighs = False
     # the package imports matplotlib, with which it draws
     requires = ("linformer-pytorch>=0.19.3", "matplotlib")
     because = "its flag hides a triangle over the projected keys, each of which mixes all positions"

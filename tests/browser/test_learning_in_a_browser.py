@@ -48,7 +48,7 @@ def test_errors_can_be_shown_on_either_scale(tmp_path: Path, shown: Opened) -> N
     hearing = plan(LEARNING, lengths=(128,), causal=(False,), workloads=(Workload.TRAIN,), trainings=speech)
     page = shown(page_of(tmp_path / "index.html", hearing))
     choose(page, "Learnt", "error_rate")
-    assert "error rate, held out" in chart(page)
+    assert "held-out error rate" in chart(page)
     assert options(page, "Learnt") == ["loss", "error rate"]
     for scale in ("log", "linear"):
         choose(page, "Values", scale)

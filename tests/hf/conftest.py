@@ -66,12 +66,6 @@ def written(model: Any, tokens: Tensor, new: int = 9, **given: Any) -> Tensor:
     return made
 
 
-@pytest.fixture(autouse=True)
-def gradients() -> None:
-    """Measuring sets whether gradients are taken, for a process of its own; here several share one."""
-    torch.set_grad_enabled(True)
-
-
 @pytest.fixture
 def hf() -> Any:
     """Of attnbench: imported only where a test asks for it, since it imports transformers."""

@@ -55,6 +55,7 @@ def payload(board: Board, columns: Sequence[Column]) -> Json:
         ],
         "groups": [_group(board, group) for group in board.groups],
         "first": board.first,
+        "workloads": {work.value: work.words for work in Workload},
         "statuses": statuses,
         "cells": {
             "run": [place.run for place in places],
@@ -87,7 +88,7 @@ def _group(board: Board, group: Group) -> Json:
         if roof is not None:
             roofs[str(run)] = rounded([roof.flops_per_second, roof.bytes_per_second])
     return {
-        "workload": section.workload.words,
+        "workload": section.workload.value,
         "mask": section.mask,
         "conditions": one_line(section.conditions),
         "roofs": roofs,

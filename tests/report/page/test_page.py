@@ -319,7 +319,7 @@ def test_what_a_model_has_learnt_is_weighed_against_what_its_generating_costs(ge
         assert {"time", "memory"} <= costs
         assert losses == {"bits", LOSS}
         paid, lost = ([pair[side] for pair in pairs["cells"]] for side in (0, 1))
-        assert {made["groups"][made["cells"]["group"][cell]]["workload"] for cell in lost} == {"training"}
+        assert {made["groups"][made["cells"]["group"][cell]]["workload"] for cell in lost} == {"train"}
         assert methods(made, paid) == methods(made, lost)
     assert "state/bits" in made["pairs"][1]["fronts"]
 

@@ -1,9 +1,6 @@
 // @ts-check
 // The choices of what is shown. A control stays the same element as long as the page lives, and so keeps the focus.
 
-/** Workloads in words. @type {Record<string, string>} */
-const WORKLOADS = { forward_backward: "forward + backward", decode_total: "decode, in total" };
-
 /** A list to choose from, whose key is that of the view; hidden where there is nothing to choose. @param {HTMLElement} bar @param {string} key @param {string} words @param {[value: string, words: string][]} options @param {string} chosen @param {(value: string) => void} [choose] */
 function choice(bar, key, words, options, chosen, choose = (value) => change({ [key]: value })) {
   let list = /** @type {HTMLSelectElement | null} */ (bar.querySelector(`select[data-key="${key}"]`));
@@ -33,7 +30,7 @@ function paintControls() {
     const among = DATA.groups.filter((each) => PARTS.slice(0, place).every((outer) => each[outer] === group[outer]));
     const words = [...new Set(among.map((each) => each[key]))];
     const title = `${key[0].toUpperCase()}${key.slice(1)}`;
-    const options = words.map((word) => /** @type {[string, string]} */ ([word, WORKLOADS[word] ?? word]));
+    const options = words.map((word) => /** @type {[string, string]} */ ([word, DATA.workloads[word] ?? word]));
     choice(bar, key, title, options, group[key], (value) => change({ group: nearest({ ...group, [key]: value }) }));
   });
   if (DATA.runs.length > 1) {

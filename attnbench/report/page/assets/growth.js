@@ -176,7 +176,7 @@ function growthPanel(curves, runs, span, width) {
   const roof = span.shares.invert(span.roof);
   const [shade, uprights] = ranges(points);
   const name = over ? "" : runWords(runs[0] ?? 0);
-  const where = learns() ? "" : `, ${group.workload}, ${group.mask}, ${group.conditions}`;
+  const where = learns() ? "" : `, ${DATA.workloads[group.workload]}, ${group.mask}, ${group.conditions}`;
   return charted({
     caption: `${curves.title}${name}`,
     words: `${curves.about}: ${new Set(lines.map((line) => line.method)).size} methods${where}${name}.`,

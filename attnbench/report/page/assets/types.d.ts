@@ -71,6 +71,8 @@ interface Payload {
   methods: Method[];
   groups: Group[];
   first: number;
+  /** What each is called. */
+  workloads: Record<string, string>;
   statuses: string[];
   cells: { run: number[]; group: number[]; method: number[]; N: number[]; status: number[] };
   quantities: Quantity[];
