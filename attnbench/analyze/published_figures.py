@@ -81,7 +81,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class _Reading:
-    """What a side comes to by replicate number; what has no replicates is under 0."""
+    """The figures of a side by replicate number; what has no replicates is under 0."""
 
     values: Mapping[int, float]
     unit: str = ""

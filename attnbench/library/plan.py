@@ -137,7 +137,7 @@ class Plan:
             cell, p = planned.cell, planned.cell.problem
             B = "max" if cell.batch is Batch.LARGEST else str(p.B)
             own = conditions(cell)
-            about = (cell.workload, p.mask, p.dtype, *(own.get(name, "") for name in others))
+            about = (cell.workload.words, p.mask, p.dtype, *(own.get(name, "") for name in others))
             seconds = _UNKNOWN if planned.seconds is None else units.seconds(planned.seconds)
             rows.append((str(p.N), B, *about, cell.label, seconds, planned.note))
         headers = ("N", "B", *_ALWAYS, *others, "method", "a call, at least", "note")
@@ -146,7 +146,7 @@ class Plan:
         )
 
     def _by_method(self) -> Table:
-        groups = grouped(((planned.cell.workload, planned.cell.label), planned) for planned in self.cells)
+        groups = grouped(((planned.cell.workload.words, planned.cell.label), planned) for planned in self.cells)
         rows = []
         for group, cells in sorted(groups.items()):
             lengths = [planned.cell.problem.N for planned in cells]

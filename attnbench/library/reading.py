@@ -1,4 +1,4 @@
-"""What is made of stored runs: a page of several, exports, sites, what others printed, inputs, histories and their trends."""
+"""Reading stored runs: a page of several, exports, sites, what others printed, inputs, histories and their trends."""
 
 import os
 import shlex

@@ -30,7 +30,7 @@ _SLOWED = "attnbench.workloads.slowed:Slowed"
 
 @dataclass(frozen=True)
 class Selfcheck:
-    """What the verdicts of this machine are worth."""
+    """The verdicts of this machine, and what they are worth."""
 
     folder: RunFolder
     found: Calibration

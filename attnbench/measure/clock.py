@@ -111,7 +111,7 @@ class CacheFlush:
 
 
 class _CudaClock:
-    """What the clocks of a GPU share; `cuda` is torch's module, or a stub of it."""
+    """The part that the clocks of a GPU share; `cuda` is torch's module, or a stub of it."""
 
     label: str
     unrolled = 1

@@ -38,7 +38,7 @@ class RayError(AttnbenchError):
 
 
 class Hand:
-    """What the actor is: the station of a node, with the place for the one run that is measured."""
+    """The actor: the station of a node, with the place for the one run that is measured."""
 
     def __init__(self, command: str, threads: str | None, *, fresh: bool) -> None:
         # Ray sets it to the CPUs that an actor asks for, which is none

@@ -45,6 +45,8 @@ def generation(cell: Cell) -> int:
 
 
 def other_generation(cell: Cell, generations: tuple[int, ...]) -> str | None:
-    """Refuse a GPU whose major compute capability is none of these, if there is one here."""
+    """Refuse a GPU whose major compute capability is none of these, if there are some, and a GPU is here."""
     major, names = generation(cell), " and ".join(f"{each}.x" for each in generations)
-    return f"here it is for compute capability {names}, not for {major}.x" if major and major not in generations else None
+    if not names or major in {0, *generations}:
+        return None
+    return f"here it is for compute capability {names}, not for {major}.x"

@@ -48,7 +48,7 @@ class FlashAttnSoftmax(ExactSoftmax):
     @classmethod
     def why_not(cls, cell: Cell) -> str | None:
         """Refuse widths that are not aligned, and a GPU of a generation that it is not taken to."""
-        return misaligned(cell.problem, cls.multiple) or (other_generation(cell, cls.generations) if cls.generations else None)
+        return misaligned(cell.problem, cls.multiple) or other_generation(cell, cls.generations)
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
