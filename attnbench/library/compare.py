@@ -25,7 +25,7 @@ from attnbench.schedule.rounds import turns
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo
-from attnbench.session.asked import SuiteLike, cells_meant, check_methods, one_of, select, share
+from attnbench.session.asked import SuiteLike, cells_meant, check_methods, one_of, placing, select, share
 from attnbench.session.progress import Progress, block_of
 from attnbench.session.reporter import Reporter
 from attnbench.session.scene import How, Measuring, Scene, only_read
@@ -168,7 +168,8 @@ def _in_turns(
     with checkout(ref, Path.cwd()) as commit, ExitStack() as stack:
         new = stack.enter_context(Scene(how))
         base = stack.enter_context(Scene(how, commit, new.lane))
-        now = new.scout(asked)
+        with placing(loaded):
+            now = new.scout(asked)
         # of one machine, and so of one roof
         before = replace(base.scout(now.suite, roof=False), surroundings=now.surroundings)
         check_methods(loaded, now, before)

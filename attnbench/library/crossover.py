@@ -22,7 +22,7 @@ from attnbench.schedule.rounds import rounds
 from attnbench.schema.cell import Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.figures import FIGURES
-from attnbench.session.asked import SuiteLike, check_methods, narrowed, pick, pick_one, select, share
+from attnbench.session.asked import SuiteLike, check_methods, narrowed, pick, pick_one, placing, select, share
 from attnbench.session.progress import Progress, block_of, processes
 from attnbench.session.scene import How, Measuring, Scene, only_read
 from attnbench.session.scout import Scouted
@@ -157,7 +157,8 @@ def _scouted(given: SuiteLike, goal: Goal, scene: Scene) -> tuple[Scouted, Goal]
     narrowed(suite, (goal.of,), "of")
     suite = narrowed(suite, (goal.of, goal.over), "over")
     name = f"crossover-{suite.name}"[:_LONGEST_NAME]
-    scouted = scene.scout(suite.model_copy(update={"name": name}))
+    with placing(loaded):
+        scouted = scene.scout(suite.model_copy(update={"name": name}))
     check_methods(loaded, scouted)
     # what is learnt has the length of its task, and no others to bisect
     workloads = tuple(workload for workload in scouted.suite.workloads if workload is not Workload.TRAIN)

@@ -30,6 +30,7 @@ from attnbench.session.asked import (
     memory_share,
     narrowed,
     pick,
+    placing,
     select,
     validated,
 )
@@ -140,7 +141,8 @@ def _searched(
     loaded: Loaded | None, asked: Suite, wanted: Sequence[str], memory: float | str | None, limit: int | str, scene: Scene
 ) -> RunFolder:
     """Search for each cell of a suite whose method is wanted, in a run folder."""
-    scouted = scene.scout(asked, roof=False)
+    with placing(loaded):
+        scouted = scene.scout(asked, roof=False)
     check_methods(loaded, scouted)
     cells = [cell for cell in scouted.cells if cell.workload not in _UNSEARCHED]
     if wanted:

@@ -15,7 +15,7 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo, joined
-from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, select
+from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, placing, select
 from attnbench.session.lanes import Devices, Shard, failed_with, portions, shared_out
 from attnbench.session.progress import Progress, block_of, processes
 from attnbench.session.scene import How, Measuring, Scene, going_on, refuse_changes
@@ -159,7 +159,8 @@ def _begin(asked: SuiteLike | None, only: Only, shard: Shard | None, cells: Cell
     """Ask everything for a new run, and refuse a suite that cannot be measured."""
     how = scene.how
     loaded, suite = select(asked, how.impl, how.device, how.replicates, only)
-    scouted = scene.scout(suite, shard.expand if shard else cells)
+    with placing(loaded):
+        scouted = scene.scout(suite, shard.expand if shard else cells)
     check_methods(loaded, scouted)
     count = len(scouted.cells)
     if count > _ASK_ABOVE and not how.reporter.agrees(f"The suite has {count:,} cells. Go on?"):

@@ -24,7 +24,7 @@ from attnbench.schema.errand import Description, Inquiry, Surroundings
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Failed, Status
 from attnbench.schema.suite import Suite
-from attnbench.session.asked import Impl, Only, SuiteLike, addresses, check_methods, one_of, select
+from attnbench.session.asked import Impl, Only, SuiteLike, addresses, check_methods, one_of, placing, select
 from attnbench.session.scout import INQUIRY_TIMEOUT, Scouted, environment_of, scout
 from attnbench.store.cache import keep_answer, known_answer, known_roofs
 from attnbench.suite.expand import Bundles, expand
@@ -201,7 +201,8 @@ def plan(  # noqa: PLR0913 - one parameter an option
     if sheet is not None and asked.device == "cpu":
         raise ArgumentError("assume", assume, "that is a GPU, and the suite is for a CPU; add --device cuda")
     with LocalStation() if sheet is None else Elsewhere(sheet=sheet) as station:
-        scouted = scout(asked, station, lambda suite: expand(suite, _asked_about(suite)), roof=False, waits=False)
+        with placing(loaded):
+            scouted = scout(asked, station, lambda suite: expand(suite, _asked_about(suite)), roof=False, waits=False)
         digest = environment.digest(environment_of(station, scouted.surroundings))
     check_methods(loaded, scouted)
     share = len(_asked_about(scouted.suite)) / len(Bundles(scouted.suite))

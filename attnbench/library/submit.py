@@ -19,7 +19,7 @@ from attnbench.schema.errand import Surroundings
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.noun import Noun
 from attnbench.schema.run import RunInfo, new_id
-from attnbench.session.asked import Only, SuiteLike, select
+from attnbench.session.asked import Only, SuiteLike, placing, select
 from attnbench.session.lanes import Shard, fill, is_whole
 from attnbench.session.scene import How, Measuring
 from attnbench.store.run_folder import RunFolder
@@ -139,13 +139,15 @@ def submit(
 
 def _planned(given: SuiteLike | None, only: Only, how: How) -> RunInfo:
     """Write what run.json says of a run before any node has seen it; nothing of the machine on which it is submitted."""
-    _, suite = select(given, how.impl, how.device, how.replicates, only)
+    loaded, suite = select(given, how.impl, how.device, how.replicates, only)
     if suite.device == "auto":
         raise ArgumentError(
             "device", "auto", "the nodes are not asked first; say what they have: --device cuda or --device cpu"
         )
     suite = suite.resolved("cuda:0" if suite.device == "cuda" else suite.device)
     now = datetime.now(UTC)
+    with placing(loaded):
+        cells = expand(suite)
     return RunInfo(
         id=new_id(now),
         suite=suite,
@@ -156,7 +158,7 @@ def _planned(given: SuiteLike | None, only: Only, how: How) -> RunInfo:
         git=environment.git_state(Path.cwd()),
         surroundings=Surroundings(device=suite.device, facts={}, memory_bytes=0, roof={}),
         methods={},
-        cells=tuple(expand(suite)),
+        cells=tuple(cells),
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -20,6 +21,7 @@ from attnbench.schema.noun import Scalar
 from attnbench.schema.suite import Axes, Method, Override, Suite
 from attnbench.schema.units import bytes_
 from attnbench.session.scout import Scouted
+from attnbench.suite.expand import UnfitError
 from attnbench.suite.load import Loaded, load, words
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([KMGT]?)(i?)B\s*", re.IGNORECASE)
@@ -197,6 +199,24 @@ def is_address(word: str) -> bool:
     module, colon, name = plain_name(word).rpartition(":")
     is_module = all(part.isidentifier() for part in module.split(".")) or module.endswith(".py")
     return bool(colon) and name.isidentifier() and is_module and not _NO_LETTERS.search(word)
+
+
+@contextmanager
+def placing(loaded: Loaded | None) -> Iterator[None]:
+    """Say where in the file stands what no cells can be made of. Raises UsageError."""
+    try:
+        yield
+    except UnfitError as error:
+        if loaded is None:
+            raise
+        place: tuple[str | int, ...] = error.path[:1]
+        if error.method:
+            place = next((at for at, method in _methods(loaded.suite) if method.when == error.method.when), place)
+        elif error.path and any(
+            error.path[0] in on.model_fields_set for kind, on in loaded.suite.on.items() if kind == error.kind
+        ):
+            place = ("on", error.kind, *place)
+        raise UsageError(loaded.source.line((*place, *error.path[1:]), error.why)) from None
 
 
 def check_methods(loaded: Loaded | None, scouted: Scouted, *others: Scouted) -> None:

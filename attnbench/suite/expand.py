@@ -1,6 +1,7 @@
 """Expanding a suite to its cells, bundle by bundle, sorted from small to large."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -13,10 +14,10 @@ from attnbench.schema.condition import compile_condition
 from attnbench.schema.errors import UsageError
 from attnbench.schema.model import TIMED, Model
 from attnbench.schema.problem import Problem
-from attnbench.schema.suite import MOST_PROCESSES, Suite
+from attnbench.schema.suite import MOST_PROCESSES, Method, Suite
 from attnbench.schema.training import Training
 from attnbench.suite.load import SuiteError
-from attnbench.suite.models import sizes_of
+from attnbench.suite.models import ModelError, sizes_of
 
 MOST_CELLS = 100_000
 """The most cells of one run. A suite may have more, of which shares are measured."""
@@ -26,10 +27,19 @@ class TooManyCellsError(UsageError):
     """A run of far too many cells."""
 
 
+class UnfitError(SuiteError):
+    """No cells can be made of a suite; `path` is the key in its file that says so, and of a method with a `when` the method."""
+
+    def __init__(self, suite: Suite, path: tuple[str, ...], why: str, method: Method | None = None) -> None:
+        super().__init__(f"suite {suite.name!r}: {'.'.join(path)}{': ' * bool(path)}{why}")
+        self.path, self.why, self.method = path, why, method
+        self.kind = suite.device.partition(":")[0]
+
+
 def expand(suite: Suite, numbers: Sequence[int] | None = None) -> list[Cell]:
     """Return the cells of a suite that was resolved for its device, small lengths first; or those of some of its bundles.
 
-    Raises TooManyCellsError before anything is built, and SuiteError where a combination of axes makes no problem,
+    Raises TooManyCellsError before anything is built, and UnfitError where a combination of axes makes no problem,
     a `when` cannot be decided, or no cell of the suite is left.
     """
     bundles = Bundles(suite)
@@ -44,7 +54,7 @@ def expand(suite: Suite, numbers: Sequence[int] | None = None) -> list[Cell]:
             f"at most {MOST_PROCESSES:,} make sense in a run"
         )
     if not cells and len(wanted) == len(bundles):
-        raise SuiteError(f"suite {suite.name!r}: no cell is left; look at its axes and at every `when`")
+        raise UnfitError(suite, (), "no cell is left; look at its axes and at every `when`")
     return cells
 
 
@@ -72,7 +82,7 @@ class Bundles:
         return prod(map(len, self._axes))
 
     def __getitem__(self, number: int) -> list[Cell]:
-        """Make the cells of one for which the `when` of their method holds, counted from 0. Raises ValueError."""
+        """Make the cells of one for which the `when` of their method holds, counted from 0. Raises UnfitError."""
         N, dtype, causal, padding, H, D, size, M, kv_heads, work, *conditions = _picked(self._axes, number)
         batch, axes = Batch.FIXED, self._suite.axes
         tokens = axes.tokens
@@ -94,7 +104,8 @@ class Bundles:
             ):
                 # its own config says its heads: other heads of bare attentions make the same bundle
                 return []
-            problem = _in_model(problem, model)
+            with self._about("model"):
+                problem = _in_model(problem, model)
         same: dict[str, Any] = {"problem": problem, "batch": batch, "device": self._suite.device, "workload": workload, **more}
         same |= dict(zip(CONDITIONS, conditions, strict=True))
         found: dict[str, Cell] = {}
@@ -106,24 +117,43 @@ class Bundles:
                 # a form that the name asks for is not put on once more
                 name = plain + PACKED * (packs or PACKED in own) + COMPILE * (compiles or COMPILE in own)
                 cell = {"method": name, "params": params, **same}
-                if when is None or when(Cell.model_construct(**cell).values):
+                if when is not None:
+                    with self._about("methods", "when", method=method):
+                        if not when(Cell.model_construct(**cell).values):
+                            continue
+                with self._about("axes"):
                     found.setdefault(f"{name} {sorted(params.items())!r}", Cell.model_validate(cell))
-        if found and isinstance(model, Model):
-            _refuse_no_hybrid("own_every", model.own_every, sizes_of(model.config).layers)
-        if found and isinstance(training := more.get("training"), Training):
-            _refuse_no_hybrid("softmax_every", training.softmax_every, training.layers)
-            # a model that only generates needs no data
-            if workload is Workload.TRAIN and (why := training.why_not(problem)):
-                raise ValueError(why)
+        if found:
+            self._refuse_odd_models(next(iter(found.values())))
         return list(found.values())
 
     def cells(self, numbers: Iterable[int]) -> list[Cell]:
-        """Make the cells of some, however many they are. Raises SuiteError where there can be none."""
+        """Make the cells of some, however many they are. Raises UnfitError where there can be none."""
+        return [cell for number in numbers for cell in self[number]]
+
+    def _refuse_odd_models(self, cell: Cell) -> None:
+        """Raise UnfitError where one of both attentions of a hybrid would have no layer, or a model cannot learn its task."""
+        model, training, hybrids = cell.model, cell.training, []
+        if model:
+            hybrids.append((("model", "own_every"), model.own_every, sizes_of(model.config).layers))
+        if training:
+            hybrids.append((("training", "softmax_every"), training.softmax_every, training.layers))
+        for path, every, layers in hybrids:
+            if every == 1 or every > layers:
+                no = f"with {path[1]}={every}, {layers} layers are no hybrid; set 0, or from 2 to the number of layers"
+                raise UnfitError(self._suite, path, no)
+        # a model that only generates needs no data
+        if training and cell.workload is Workload.TRAIN and (why := training.why_not(cell.problem)):
+            raise UnfitError(self._suite, ("training",), why)
+
+    @contextmanager
+    def _about(self, *path: str, method: Method | None = None) -> Iterator[None]:
+        """Say of which key it is that something is wrong."""
         try:
-            return [cell for number in numbers for cell in self[number]]
-        except ValueError as error:
+            yield
+        except (ValueError, ModelError) as error:
             why = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else str(error)
-            raise SuiteError(f"suite {self._suite.name!r}: {why}") from None
+            raise UnfitError(self._suite, path, why, method) from None
 
     def _workload(self, number: int) -> tuple[Workload, dict[str, object]]:
         """Give the workload of that number, together with what only its cells have: a model, or how many tokens are new."""
@@ -166,12 +196,6 @@ def _in_model(problem: Problem, model: Model) -> Problem:
         raise ValueError(f"{model.config} has {sizes.positions} positions, which are fewer than N={problem.N}")
     heads = {"H": sizes.heads, "kv_heads": sizes.kv_heads, "D": sizes.head_dim, "M": sizes.head_dim}
     return problem.model_copy(update=heads)
-
-
-def _refuse_no_hybrid(name: str, every: int, layers: int) -> None:
-    """Raise ValueError where one of both attentions would have no layer."""
-    if every == 1 or every > layers:
-        raise ValueError(f"with {name}={every}, {layers} layers are no hybrid; set 0, or from 2 to the number of layers")
 
 
 def _once(values: Sequence[Any]) -> Sequence[Any]:

@@ -221,10 +221,16 @@ def test_what_is_no_run_does_not_go_on_as_one(changes: dict[str, str], says: str
         ("plan", "methods:\n  - softmax.sdpa\n  - plain:Plan\n", ["s.yaml:6:5: methods.1.name: plain has no 'Plan'; did you"]),
         ("run", "methods:\n  - {name: linear.chunked, params: {chnk: 3}}\n", ["s.yaml:5:", "did you mean 'chunk'"]),
         ("plan", "NN: 3\nmethods: []\n", ["s.yaml:4:1:", "s.yaml:5:"]),
+        ("plan", "methods: [softmax.sdpa]\non: {cpu: {axes: {kv_heads: 3}}}\n", ["s.yaml:5:12: on.cpu.axes: kv_heads=3 must"]),
+        (
+            "run",
+            "methods:\n  - {name: softmax.naive, when: N > 1}\n  - {name: softmax.sdpa, when: N > 'a'}\n",
+            ["s.yaml:6:26: methods.1.when: \"N > 'a'\" compares 128 with 'a'"],
+        ),
         ("run", f"methods: [{{name: linear.chunked, params: {{chunk: [{MANY}]}}}}]\n", ["add --yes to measure them all"]),
         ("run", "methods: [softmax.sdpa, softmax.naive]\nreplicates: 600000\n", ["suite 's' has 2 cells x 600,000 replicates"]),
     ],
-    ids=["method", "class", "parameter", "several", "cells", "processes"],
+    ids=["method", "class", "parameter", "several", "override", "when", "cells", "processes"],
 )
 def test_errors_of_a_suite_have_places(name: str, text: str, says: list[str], here: Run, suite: Write, tmp_path: Path) -> None:
     suite(GOOD + text)

@@ -173,8 +173,11 @@ def test_a_thousand_million_cells_are_refused_before_any_is_built() -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"axes": {"N": [8], "H": [8, 4], "kv_heads": [8]}}, r"^suite 's': kv_heads=8 must divide H=4$"),
-        ({"methods": [{"name": "m", "when": "1 // (N - 8) > 1"}]}, r"^suite 's': '1 // \(N - 8\)': integer division"),
+        ({"axes": {"N": [8], "H": [8, 4], "kv_heads": [8]}}, r"^suite 's': axes: kv_heads=8 must divide H=4$"),
+        (
+            {"methods": [{"name": "m", "when": "1 // (N - 8) > 1"}]},
+            r"^suite 's': methods.when: '1 // \(N - 8\)': integer division",
+        ),
         ({"methods": [{"name": "m", "when": "N > 8"}]}, "no cell is left"),
         ({"methods": [{"name": "m", "params": {"a": math.nan}}]}, "a=nan: it is no finite number"),
         ({"axes": {"N": 8, "scale": math.inf}}, "scale=inf: it is no finite number"),
