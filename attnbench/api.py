@@ -53,7 +53,7 @@ plain numbers."""
 
 
 class Tier(StrEnum):
-    """How a method is implemented, so that algorithm and implementation are not confused."""
+    """The kind of implementation of a method, so that algorithm and implementation are not confused."""
 
     EAGER = "eager"
     COMPILED = "compiled"
@@ -63,7 +63,7 @@ class Tier(StrEnum):
 
 
 class Causality(StrEnum):
-    """What a causal call hides: nothing, everything later, or only later values (hashing sees later keys)."""
+    """The keys that a causal call hides: nothing, everything later, or only later values (hashing sees later keys)."""
 
     NONE = "none"
     FULL = "full"

@@ -1,1 +1,1 @@
-"""From records to statistics."""
+"""Statistics, made from records."""

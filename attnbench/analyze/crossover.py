@@ -1,4 +1,4 @@
-"""Where two methods change places: from which length on one of them is below the other.
+"""The lengths at which two methods change places: from which on one of them is below the other.
 
 Between neighbouring lengths the logarithm of their ratio is taken to be straight against log N.
 """

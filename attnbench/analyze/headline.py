@@ -24,7 +24,7 @@ _TELLING = (
 
 
 class Standing(StrEnum):
-    """Where the loss of a method lies beside that of the baseline."""
+    """The place of the loss of a method beside that of the baseline."""
 
     BELOW = "below"
     REACHES = "reaches"

@@ -48,7 +48,7 @@ class Unit(StrEnum):
 
 
 class Center(StrEnum):
-    """How the replicates of a cell come to one number with an interval."""
+    """The way from the replicates of a cell to one number with an interval."""
 
     FACTORS = "factors"
     """The median, and the t interval of the mean logarithm: positive figures that differ by factors."""

@@ -1,4 +1,4 @@
-"""Where a cell stands under the roof that was measured in the same run (Williams, Waterman and Patterson 2009)."""
+"""The place of a cell under the roof that was measured in the same run (Williams, Waterman and Patterson 2009)."""
 
 from dataclasses import dataclass
 

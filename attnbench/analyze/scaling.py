@@ -1,4 +1,4 @@
-"""How time and memory grow with length: N^x, by least squares of log y on log N.
+"""The growth of time and memory with length: N^x, by least squares of log y on log N.
 
 One point per length; y per sample of the batch, so that a batch that shrinks with N does not hide the growth.
 """

@@ -1,4 +1,4 @@
-"""What a selfcheck found: how often one method is told apart from itself, and which slow-down would have been found.
+"""The analysis of a selfcheck: how often one method is told apart from itself, and which slow-down would have been found.
 
 A slow-down is put into the medians that were measured: those of side B are multiplied.
 """
@@ -38,7 +38,7 @@ _Trial = Callable[[float], Ratio]
 
 @dataclass(frozen=True)
 class Hits:
-    """How many verdicts of how many."""
+    """A count of verdicts, out of how many."""
 
     hits: int
     of: int
@@ -68,7 +68,7 @@ class Smallest:
 
 @dataclass(frozen=True)
 class Power:
-    """How often verdicts that rest on so many replicates a side are false alarms, and how often they find a slow-down."""
+    """The rates of false alarms and of slow-downs found among verdicts that rest on so many replicates a side."""
 
     replicates: int
     faster: Hits
@@ -95,7 +95,7 @@ class Power:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How verdicts behave on this machine; all of it from the stored medians."""
+    """The behaviour of verdicts on this machine; all of it from the stored medians."""
 
     plan: Selfcheck
     margin: float

@@ -22,7 +22,7 @@ SMALLEST_SHARE = 0.001
 
 @dataclass(frozen=True)
 class Turn:
-    """What changed for one cell between two of its runs."""
+    """A change of one cell between two of its runs."""
 
     verdict: Verdict
     """SLOWER where a figure got worse, FASTER where it got better, LOST or GAINED."""

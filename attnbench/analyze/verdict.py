@@ -16,7 +16,7 @@ _MOST = 10_000
 
 
 class Verdict(StrEnum):
-    """What is said of one cell, new against old; the worst first."""
+    """The verdict on one cell, new against old; the worst first."""
 
     LOST = "LOST"
     """It used to give numbers, and does no longer: a regression of its own kind."""
@@ -103,7 +103,7 @@ def adjusted(ps: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Resolution:
-    """What is told from chance in the middle cell of a judgement, and in the worst."""
+    """The smallest change that is told from chance in the middle cell of a judgement, and in the worst."""
 
     replicates: int
     """Replicates a side of the cell that has the fewest."""

@@ -1,4 +1,4 @@
-"""What a user sees: progress and errors on stderr, answers on stdout, files by their names; and how a command ends."""
+"""The terminal of a user: progress and errors on stderr, answers on stdout, files by their names; and how a command ends."""
 
 import os
 import shlex

@@ -30,7 +30,7 @@ from attnbench.training.block import evaluating
 
 @dataclass(frozen=True)
 class Budget:
-    """What linearising may cost; to be fixed before methods are compared by what came of it."""
+    """The most that linearising may cost; to be fixed before methods are compared by what came of it."""
 
     N: int = 256
     """Tokens of a sequence."""

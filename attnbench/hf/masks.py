@@ -1,4 +1,4 @@
-"""What a layer may see, as a model states it: the mask interface of transformers, under the name of a registered method.
+"""The tokens that a layer may see, as a model states them: the mask interface of transformers, named like a registered method.
 
 Without a mask function of that name a model gives no mask at all, and causality would be lost without a word.
 B rows, N queries, S keys.
@@ -17,7 +17,7 @@ from attnbench.hf.refusals import CannotError
 
 @dataclass(frozen=True)
 class Seen:
-    """What stands in the place of a mask of N × S booleans."""
+    """A few facts in the place of a mask of N × S booleans."""
 
     causal: bool
     keys: Tensor | None

@@ -1,4 +1,4 @@
-"""What a method cannot do in a model is refused, never ignored."""
+"""A method refuses what it cannot do in a model; nothing is ignored."""
 
 from typing import Any
 

@@ -51,7 +51,7 @@ def register(method: str, *, name: str = "", **params: Scalar) -> str:
 
 
 class _Implementation:
-    """What a model calls in each layer."""
+    """The function that a model calls in each layer."""
 
     def __init__(self, method: str, params: dict[str, Scalar], kind: type[Attention]) -> None:
         self.method, self.params, self.kind = method, params, kind

@@ -36,7 +36,7 @@ Kwargs = dict[str, Any]
 
 @dataclass(frozen=True)
 class Swap:
-    """What stands in a model's config, so that a model that is saved can be swapped again."""
+    """The entry in a model's config, so that a model that is saved can be swapped again."""
 
     method: str
     params: dict[str, Scalar]

@@ -1,4 +1,4 @@
-"""Which methods qualify for a length, a memory and a quality, by what was recorded and nothing else."""
+"""The methods that qualify for a length, a memory and a quality, by what was recorded and nothing else."""
 
 import inspect
 import math

@@ -22,7 +22,7 @@ _PADDING = 0.25
 
 @dataclass(frozen=True)
 class Check:
-    """What came of holding a method against its definition: the kinds of calls, and a record for each shape."""
+    """The result of holding a method against its definition: the kinds of calls, and a record for each shape."""
 
     cells: tuple[Cell, ...]
     records: tuple[Record, ...]

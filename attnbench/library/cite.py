@@ -1,4 +1,4 @@
-"""What a paper says of a run: what to cite, and a list of what its readers have to be told, filled in from the records."""
+"""Texts for a paper about a run: what to cite, and a list of what readers have to be told, filled in from the records."""
 
 import re
 from dataclasses import dataclass

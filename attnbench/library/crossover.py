@@ -1,4 +1,4 @@
-"""From which length on one method is ahead of another: asked of a run, or measured around where the lead changes."""
+"""The length from which on one method is ahead of another: read off a run, or measured around where the lead changes."""
 
 import time
 from collections import Counter

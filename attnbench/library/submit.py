@@ -31,7 +31,7 @@ _EVERY, _PATIENCE = 5.0, 300.0
 
 
 class Handed(Noun):
-    """What is remembered of a run that was handed out: the shards, the jobs that measure them, and the folder they start in."""
+    """The facts of a run that was handed out: the shards, the jobs that measure them, and the folder they start in."""
 
     shards: int
     options: str

@@ -26,7 +26,7 @@ _MOST = 20
 
 @dataclass(frozen=True)
 class Trace:
-    """What a call ran. Printed, it is a table of kernels, and how to look closer."""
+    """The kernels that a call ran. Printed, it is a table of kernels, and how to look closer."""
 
     cell: Cell
     kernels: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Whether a run that somebody sent can be taken at its word: what is in its folder, held against what it says of itself."""
+"""A run that somebody sent, taken at its word or not: what is in its folder, held against what it says of itself."""
 
 import statistics
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a call runs, by torch's profiler: CUDA kernels on a GPU, ATen operators on a CPU, with the time in each alone."""
+"""The kernels that a call runs, by torch's profiler: CUDA kernels on a GPU, ATen operators on a CPU, each with its own time."""
 
 import gc
 import re

@@ -1,4 +1,4 @@
-"""What a method could change in its process: threads, clocks, modes of torch, and work that goes on after a call."""
+"""The state that a method could change in its process: threads, clocks, modes of torch, and work that goes on after a call."""
 
 import os
 import sys

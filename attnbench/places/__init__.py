@@ -1,1 +1,1 @@
-"""Where jobs are done: a place takes steps of a schedule, and gives a record for each."""
+"""The places where jobs are done: a place takes steps of a schedule, and gives a record for each."""

@@ -1,4 +1,4 @@
-"""What a place is, and how a schedule is carried out in one, or in two."""
+"""A place does jobs; here a schedule is carried out in one place, or in two."""
 
 import platform
 from collections.abc import Callable, Generator
@@ -20,7 +20,7 @@ Made = Generator[tuple[int, Record]]
 
 
 class Place(AbstractContextManager["Place"], Protocol):
-    """Where jobs are done: on this machine, or on others."""
+    """A place where jobs are done: on this machine, or on others."""
 
     def do(self, step: Step) -> Record:
         """Do a job, whatever becomes of it; one that is settled is not started, and took no seconds."""

@@ -114,7 +114,7 @@ class RayStation(AbstractContextManager["RayStation"]):
 
 @dataclass
 class RayPlace(AbstractContextManager["RayPlace"]):
-    """Where an actor does the jobs of a lane."""
+    """A place where an actor does the jobs of a lane."""
 
     info: RunInfo
     actor: Any

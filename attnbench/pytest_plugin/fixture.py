@@ -36,7 +36,7 @@ _MAIN_COUNTER = {"cpu": "host_rss_peak", "cuda": "torch_allocated_peak"}
 
 
 class AttentionBenchmark:
-    """What a test calls once, as `attention_benchmark("linear.chunked", N=1024, causal=True, chunk=64)`."""
+    """The fixture, which a test calls once, as `attention_benchmark("linear.chunked", N=1024, causal=True, chunk=64)`."""
 
     def __init__(self, benchmark: BenchmarkFixture, timer: Timer, item: pytest.Item, session: Session) -> None:
         self.benchmark, self.timer, self.item, self.session = benchmark, timer, item, session

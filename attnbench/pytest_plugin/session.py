@@ -1,4 +1,4 @@
-"""What the plugin shares with pytest and pytest-benchmark: the session, the timer and the options of a test.
+"""The things that the plugin shares with pytest and pytest-benchmark: the session, the timer and the options of a test.
 
 pytest imports this at every start, so it imports no torch.
 """

@@ -1,1 +1,1 @@
-"""From records to what people look at: tables, plots, text."""
+"""Tables, plots and text for people, made from records."""

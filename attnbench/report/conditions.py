@@ -1,4 +1,4 @@
-"""How everything was measured, in words: two lines below a table, and all the rest once in a document."""
+"""The conditions of a measurement, in words: two lines below a table, and all the rest once in a document."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,1 +1,1 @@
-"""Which job comes next: fed with records, it gives jobs; it starts nothing and reads no clock."""
+"""The order of jobs: fed with records, it gives the next job; it starts nothing and reads no clock."""

@@ -1,4 +1,4 @@
-"""From a cell to its jobs: checks, the search for a batch, the passes of each replicate, and second tries."""
+"""The jobs of a cell: checks, the search for a batch, the passes of each replicate, and second tries."""
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field

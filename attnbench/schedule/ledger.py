@@ -20,7 +20,7 @@ _CAUSE = {Status.OOM_DEVICE: "out of memory", Status.OOM_HOST: "out of memory", 
 
 @dataclass
 class Tries:
-    """What came of one thing for each of several numbers (replicates, batches), of which the last attempt counts."""
+    """The outcomes of one thing for each of several numbers (replicates, batches), of which the last attempt counts."""
 
     _last: dict[int, tuple[int, Failed | None]] = field(default_factory=dict)
 

@@ -23,7 +23,7 @@ def plain_name(method: str) -> str:
 
 
 class Workload(StrEnum):
-    """What is done with a method."""
+    """A way in which a method is used."""
 
     FORWARD = "forward"
     FORWARD_BACKWARD = "forward_backward"
@@ -101,7 +101,7 @@ class Workload(StrEnum):
 
 
 class Allocator(StrEnum):
-    """What the C allocator does with freed blocks: keep them, or glibc's default of giving large ones back."""
+    """The behaviour of the C allocator with freed blocks: keep them, or glibc's default of giving large ones back."""
 
     RETAIN = "retain"
     SYSTEM = "system"
@@ -116,7 +116,7 @@ class Precision(StrEnum):
 
 
 class ClockMode(StrEnum):
-    """How time is read; `default` is cold on CUDA, but wall for trainings, whole sequences and whole models, and wall on a CPU.
+    """The clock; `default` is cold on CUDA, but wall for trainings, whole sequences and whole models, and wall on a CPU.
 
     `graph` replays a CUDA graph with warm caches, `graph_cold` with L2 evicted before each replay.
     """
@@ -134,14 +134,14 @@ class ClockMode(StrEnum):
 
 
 class Batch(StrEnum):
-    """Where B comes from: the problem, or a search for the largest that fits into memory (then the problem says 1)."""
+    """The source of B: the problem, or a search for the largest that fits into memory (then the problem says 1)."""
 
     FIXED = "fixed"
     LARGEST = "largest"
 
 
 class Inputs(StrEnum):
-    """Where q, k and v come from."""
+    """The source of q, k and v."""
 
     NORMAL = "normal"
     """N(0, 1)."""

@@ -15,7 +15,7 @@ from attnbench.schema.outcome import Failed, Measured
 
 
 class Pass(StrEnum):
-    """What one process measures. Time and memory are separate passes, for polling and profiling disturb timing.
+    """The kind of measurement of one process. Time and memory are separate passes, for polling and profiling disturb timing.
 
     A fit asks only whether a batch of that size can be run at all. Fidelity needs no clock, but dense weights; numerics need
     the definition in float64. The training pass times its own updates. A trace shows which kernels a call runs, and is kept in
@@ -71,7 +71,7 @@ class Roof(Noun):
 
 
 class Limits(Noun):
-    """What one job may use."""
+    """The time and the memory that one job may use."""
 
     seconds: float = Field(default=15.0, gt=0, description="warm-up and samples together end by then")
     timeout: float = Field(default=120.0, gt=0, description="the whole process group is killed then")
@@ -125,7 +125,7 @@ class Survey(Noun):
 
 
 class Prospect(Noun):
-    """What a method says about one cell: why it cannot run, or its cost and the cells on which to check the method."""
+    """The answer of a method about one cell: why it cannot run, or its cost and the cells on which to check the method."""
 
     why_not: str | None = None
     cost: Cost | None = None
@@ -133,7 +133,7 @@ class Prospect(Noun):
 
 
 class Description(Noun):
-    """What a method says about itself."""
+    """The answer of a method about itself."""
 
     kind: Literal["description"] = "description"
     method: str

@@ -1,4 +1,4 @@
-"""What goes wrong, as one hierarchy of errors; each kind has the exit code of a command that ends with it."""
+"""All errors in one hierarchy; each kind has the exit code of a command that ends with it."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

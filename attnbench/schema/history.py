@@ -1,4 +1,4 @@
-"""What a history is made of: its runs, one point for each cell of a run, and the track of a cell's points over time."""
+"""The parts of a history: its runs, one point for each cell of a run, and the track of a cell's points over time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is kept of a run: a point for each cell with a result, and the number of cells without one."""
+    """The part of a run that is kept: a point for each cell with a result, and the number of cells without one."""
 
     points: tuple[Point, ...]
     unfinished: int = 0

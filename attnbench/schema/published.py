@@ -14,7 +14,7 @@ from attnbench.schema.noun import Lax, Noun, Scalar
 
 
 class Comparable(StrEnum):
-    """How far a printed figure can be compared with one that was measured here."""
+    """The degree to which a printed figure can be compared with one that was measured here."""
 
     RATIO = "ratio"
     """The ratio of two methods, which mostly stays the same on other hardware."""
@@ -47,7 +47,7 @@ Metric = Literal[Figure, OverLengths, "batch"]
 
 
 class Ours(Noun):
-    """How a figure is read off a run: a metric of one side, alone, divided by another side's, or minus another side's."""
+    """The way a figure is read off a run: a metric of one side, alone, divided by another side's, or minus another side's."""
 
     metric: Metric = Field(description="what is read off: a figure of a cell, growth, memory_growth, longest or batch")
     workload: Lax[Workload] = Field(description="of which workload")

@@ -17,7 +17,7 @@ RUN_VERSION = 1
 
 
 class Elsewhere(Noun):
-    """What else a part of a run was measured on, unlike the rest."""
+    """A machine on which a part of a run was measured, unlike the rest."""
 
     environment: Facts
     surroundings: Surroundings

@@ -23,7 +23,7 @@ class Place:
 
 
 class Selfcheck(Noun):
-    """How many verdicts are planned, and from how many processes a side each of them is found."""
+    """The plan of a selfcheck: how many verdicts there are, and from how many processes a side each of them is found."""
 
     schema_version: Literal[1] = 1
     sides: tuple[Cell, Cell]

@@ -181,7 +181,7 @@ _COMPILING = 600.0
 
 
 class Budget(Noun):
-    """What one cell may cost."""
+    """The most that one cell may cost."""
 
     seconds: float = Field(default=15.0, gt=0, le=2 * _DAY, description="warm-up and samples of one replicate")
     memory: float = Field(default=0.7, gt=0, le=1, description="share of the memory that is free at the start")
@@ -234,7 +234,7 @@ class ReportSpec(Noun):
 
 
 class Override(Noun):
-    """What is different on one kind of device; only keys that are written in the file count."""
+    """The parts of a suite that differ on one kind of device; only keys that are written in the file count."""
 
     axes: Axes = Field(default=Axes(), description="the axes that differ; the others stay")
     budget: Budget = Field(default=Budget(), description="what of the budget differs")

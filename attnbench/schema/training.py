@@ -9,7 +9,7 @@ from attnbench.schema.problem import DType, Problem
 
 
 class Task(StrEnum):
-    """What a model can learn; by default no task needs a download."""
+    """A task that a model can learn; by default no task needs a download."""
 
     COPY = "copy"
     """Repeat the first half of a sequence in the second."""

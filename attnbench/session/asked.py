@@ -1,4 +1,4 @@
-"""From what a caller says to a suite, its methods, lengths and shares; whatever cannot be taken is an ArgumentError."""
+"""The words of a caller turned into a suite, its methods, lengths and shares; what cannot be taken is an ArgumentError."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Whether this machine can be measured on, and what would spoil the numbers."""
+"""The machine: whether it can be measured on, and what would spoil the numbers."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass

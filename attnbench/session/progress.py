@@ -1,4 +1,4 @@
-"""How far a measurement is, counted from its records and told to a reporter."""
+"""The progress of a measurement, counted from its records and told to a reporter."""
 
 import time
 from collections import Counter, defaultdict

@@ -43,7 +43,7 @@ class Measuring(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """How something is measured, whatever it is."""
+    """The way in which something is measured, whatever it is."""
 
     impl: Impl = ()
     """Attentions that are added to those of a suite."""

@@ -1,4 +1,4 @@
-"""From a suite file, or a dict, to a Suite: every error at once, each with its place, its key and what would be right."""
+"""Loading a suite from a file or a dict: every error at once, each with its place, its key and what would be right."""
 
 import importlib.resources
 import json

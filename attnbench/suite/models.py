@@ -24,7 +24,7 @@ class ModelError(UsageError):
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a suite has to know of a model: B sequences of N tokens pass `layers` layers with these heads."""
+    """The sizes of a model that a suite has to know: B sequences of N tokens pass `layers` layers with these heads."""
 
     heads: int
     kv_heads: int

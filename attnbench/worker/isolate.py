@@ -42,7 +42,7 @@ class _EndedError(ServerError):
 
 @dataclass(frozen=True)
 class Ending:
-    """How a child ended, as the server reports it."""
+    """The end of a child, as the server reports it."""
 
     exit: int
     timed_out: bool

@@ -1,4 +1,4 @@
-"""What a child does with each kind of errand.
+"""The work of a child for each kind of errand.
 
 Importing this file imports all that children need: the warm server does so once, and a fresh interpreter before its memory is
 limited. The address space of libraries must not count as a method's memory: a torch built for CUDA takes gigabytes of it.

@@ -1,4 +1,4 @@
-"""What a method says about itself: what it is and lacks, which cells it can run and at what cost; and what the machine says."""
+"""A method describes itself: what it is and lacks, which cells it can run and at what cost; and what the machine says."""
 
 import hashlib
 import inspect

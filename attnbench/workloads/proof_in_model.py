@@ -50,8 +50,8 @@ def prove_whole_model(setting: WholeModel, seconds: float) -> Facts:
     swapped = swapped_layers(setting.model)
     if not swapped:
         return {"not_proven": "the model's own attention is that of transformers"}
-    layer = source.randrange(len(swapped))
-    attention, given = swapped[layer].attention, list[tuple[Tensor, ...]]()
+    chosen = source.choice(swapped)
+    attention, given = chosen.attention, list[tuple[Tensor, ...]]()
     tokens = torch.randint(setting.model.config.get_text_config().vocab_size, (1, N), device=setting.cell.device)
     heard = attention.register_forward_pre_hook(lambda _, inputs: given.append(inputs))
     setting.model.eval()
@@ -62,7 +62,7 @@ def prove_whole_model(setting: WholeModel, seconds: float) -> Facts:
     by_step = setting.cell.workload is Workload.MODEL_DECODE
     method = attention.built_for(1, N, inputs[0], Workload.DECODE if by_step else Workload.FORWARD)
     alone = Setting(setting.cell.reshaped(B=1), method, inputs)
-    return _held(alone, layer, source, begin, seconds, by_step=by_step)
+    return _held(alone, chosen.layer, source, begin, seconds, by_step=by_step)
 
 
 def _prove_a_layer(

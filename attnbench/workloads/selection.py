@@ -1,4 +1,4 @@
-"""How much of a forward a method spends on its discrete choices: buckets, codes, blocks, keys."""
+"""The share of a forward that a method spends on its discrete choices: buckets, codes, blocks, keys."""
 
 import math
 import statistics

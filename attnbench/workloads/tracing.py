@@ -1,4 +1,4 @@
-"""Which kernels a call runs: in a few words beside every timing, or as a whole timeline."""
+"""The kernels that a call runs: in a few words beside every timing, or as a whole timeline."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""From raw projections to what the delta rules take: keys of length 1, strengths, log decays.
+"""The inputs of the delta rules, made from raw projections: keys of length 1, strengths, log decays.
 
 b batch, K heads of k and v, n tokens, G decays of a token: 1, or one for each row of the state.
 """

@@ -17,7 +17,7 @@ _COUNT_EPS = 1e-9  # reformer-pytorch corrects by log(count + 1e-9), in float32 
 
 @dataclass(frozen=True)
 class Rules:
-    """Which keys a query sees among those that were sorted near it.
+    """The rules of which keys a query sees among those that were sorted near it.
 
     `across`: also keys of other buckets. Not `duplicates`: a key seen in several rounds counts once in all. `after`: also the
     chunk after the own one. `scale`: of the logits, 1 / √D where it is None. `own`: the logit of a token with itself.

@@ -1,4 +1,4 @@
-"""Where documents begin that lie one after the other in one row, in the form in which kernels take it."""
+"""The beginnings of documents that lie one after the other in one row, in the form in which kernels take them."""
 
 from functools import lru_cache
 from itertools import accumulate

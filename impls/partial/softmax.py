@@ -24,7 +24,7 @@ _fused_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_bac
 
 @dataclass(frozen=True)
 class Rule:
-    """How scores are scaled and hidden: either by `bias` [., ., Q, S], broadcast over X and Y, or by `causal`.
+    """The rule by which scores are scaled and hidden: either by `bias` [., ., Q, S], broadcast over X and Y, or by `causal`.
 
     The bias is added to the scaled scores, with -inf for hidden keys; `causal` hides keys of a higher index.
     """

@@ -1,4 +1,4 @@
-"""How the Triton kernels of every family are cut: for how many programs, in which arithmetic, and in what widths."""
+"""The cuts of the Triton kernels of every family: for how many programs, in which arithmetic, and in what widths."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Which tokens are kept: those that get the most attention.
+"""The tokens that are kept: those that get the most attention.
 
 B batch, H heads, K heads of k, R heads of q for each, N tokens, l tokens kept, D query/key width.
 """

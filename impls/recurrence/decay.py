@@ -1,4 +1,4 @@
-"""How much of what one token wrote is left at a later one of the same chunk, or at its end.
+"""The part of what one token wrote that is left at a later one of the same chunk, or at its end.
 
 X rows (batch and heads of k and v folded), R heads of q for each, S chunks of L tokens, D query/key width, n blocks of b
 tokens; G = D decays of a token (one for each row of the state), or G = 1 (one for all). With c the sum of log decays from the

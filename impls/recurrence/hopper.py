@@ -1,4 +1,4 @@
-"""Where flash-linear-attention refuses the backward of its operators with decays."""
+"""The GPUs on which flash-linear-attention refuses the backward of its operators with decays."""
 
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec

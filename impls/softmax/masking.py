@@ -1,4 +1,4 @@
-"""What a query may see, as the tensors that the implementations need.
+"""Masks: what a query may see, as the tensors that the implementations need.
 
 B batch, N queries, S keys; if causal, the last query sees all S keys. key_mask is bool [B, S], False where hidden.
 """

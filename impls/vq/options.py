@@ -9,7 +9,7 @@ SERIAL, MATMUL, SCAN = "serial", "matmul", "scan"
 
 @dataclass(frozen=True)
 class Quantisation:
-    """How keys become codes. Raises ValueError on bad values.
+    """The options by which keys become codes. Raises ValueError on bad values.
 
     `codes`: rows of a head's codebook. `normalise`: divide q and k by their root mean square. `tau`: both are then divided by
     its root, so that q·k is divided by tau; None: √D.

@@ -1,1 +1,1 @@
-"""What every figure is drawn with: style, sheets, panels, legends, labels and ticks."""
+"""The means by which every figure is drawn: style, sheets, panels, legends, labels and ticks."""

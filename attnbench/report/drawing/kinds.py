@@ -1,4 +1,4 @@
-"""What a kind of figure gives: drawings with their captions, or the reason why it cannot be drawn."""
+"""A kind of figure gives drawings with their captions, or the reason why it cannot be drawn."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

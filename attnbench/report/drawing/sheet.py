@@ -1,4 +1,4 @@
-"""What a figure is drawn on: the column of a paper, a slide, a page of the web, or just as large as its panels need."""
+"""The sheet of a figure: the column of a paper, a slide, a page of the web, or just as large as its panels need."""
 
 import re
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from attnbench.report.drawing.style import FONT, SETTINGS
 
 
 class Style(StrEnum):
-    """What a figure is for."""
+    """The purpose of a figure."""
 
     PAPER = "paper"
     TALK = "talk"

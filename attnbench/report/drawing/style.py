@@ -1,4 +1,4 @@
-"""How figures look: a hue for each family of methods, a shade, a marker and dashes for its variants; exact softmax is grey.
+"""The looks of figures: a hue for each family of methods, a shade, a marker and dashes for its variants; exact softmax is grey.
 
 All figures of a run, and its page, give a method the same look. Any two of the first 22 methods differ in their markers, so
 that they can be told apart in a grey print and by the colour-blind. Here is also how wide words are in our letters.

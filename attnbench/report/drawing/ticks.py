@@ -1,4 +1,4 @@
-"""Where the ticks of logarithmic axes are, and what they say: times in SI steps, bytes in powers of two, lengths as 16k."""
+"""The ticks of logarithmic axes, and what they say: times in SI steps, bytes in powers of two, lengths as 16k."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -131,7 +131,7 @@ def _stats(values: Sequence[float]) -> dict[str, float]:
 
 
 class _Address(NamedTuple):
-    """What asv tells results apart by."""
+    """The names by which asv tells results apart."""
 
     machine: str
     commit: str

@@ -1,4 +1,4 @@
-"""What a cell is called in other tools: by the cell alone, so that its history has one name in every run.
+"""The name of a cell in other tools: it follows from the cell alone, so that its history has one name in every run.
 
 Names are plain ASCII, whatever a method is called: some tools put them into HTML, Markdown or file names as they are.
 """

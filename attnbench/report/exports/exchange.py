@@ -1,4 +1,4 @@
-"""What goes into an export and what comes out of it: runs, the entries that all formats take from them, JSON and dates."""
+"""The input and the output of an export: runs, the entries that all formats take from them, JSON and dates."""
 
 import json
 import math

@@ -10,7 +10,7 @@ from attnbench.report.exports.exchange import Export, Place, Source
 
 @dataclass(frozen=True)
 class Format:
-    """How a format is written, and what it can hold."""
+    """A format: how it is written, and what it can hold."""
 
     file: str
     """The name of the file or folder where none is given."""

@@ -1,4 +1,4 @@
-"""What each method loses against what it costs: of that cell, or of the same method's cells that say more about its cost."""
+"""The loss of each method against its cost: of one cell, or of the same method's cells that say more about its cost."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

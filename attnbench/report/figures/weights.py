@@ -37,7 +37,7 @@ Weights = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Picture:
-    """What is drawn, weights [H, N, N], and the two lines above it."""
+    """The weights [H, N, N] that are drawn, and the two lines above them."""
 
     title: str
     about: str

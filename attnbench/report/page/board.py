@@ -57,7 +57,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Board:
-    """What a page is made from."""
+    """The runs that a page is made from, in one order."""
 
     runs: tuple[Findings, ...]
 

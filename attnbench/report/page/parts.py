@@ -1,4 +1,4 @@
-"""What stands on the page besides the tables of a run: all cells, what failed, curves in numbers, images, and facts."""
+"""The parts of the page besides the tables of a run: all cells, what failed, curves in numbers, images, and facts."""
 
 import base64
 import json

@@ -18,7 +18,7 @@ Say = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class Built:
-    """What the site holds, in words, and what it does not."""
+    """The content of a site in words, and what it leaves out."""
 
     extent: str
     left_out: tuple[LeftOut, ...]

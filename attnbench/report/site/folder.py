@@ -17,7 +17,7 @@ _ELSEWHERE = "name a folder elsewhere, as site"
 
 
 class SiteError(UsageError):
-    """What no site can be made of, or where none can be; the message says what would be right."""
+    """There are no runs to make a site of, or it cannot be where it should; the message says what would be right."""
 
 
 def check(results: Path, out: Path) -> None:

@@ -17,7 +17,7 @@ MOST = 6
 
 @dataclass(frozen=True)
 class Card:
-    """What the index says of one run."""
+    """The entry of one run in the index."""
 
     newest: Found
     """The run; the newer side of a comparison."""

@@ -52,7 +52,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is drawn: the methods that are named, the best first, and all others."""
+    """The part that is drawn: the methods that are named, the best first, and all others."""
 
     title: str
     """`time per sample; forward, causal, float32`."""

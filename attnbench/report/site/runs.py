@@ -1,4 +1,4 @@
-"""What runs there are: each run.json is read for who, where, when and what for; what cannot be read is told with the reason."""
+"""The runs of a site: each run.json is read for who, where, when and what for; what cannot be read is told with the reason."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _MACHINE = 64
 
 
 class Kind(StrEnum):
-    """What a run folder holds: a suite that was run, or what another command measured; as the index lists them."""
+    """The content of a run folder: a suite that was run, or what another command measured; as the index lists them."""
 
     RUN = "run"
     COMPARISON = "comparison"

@@ -1,4 +1,4 @@
-"""Where the files of each run go on the site, and how pages link to them."""
+"""The places of the files of each run on the site, and the links of pages to them."""
 
 import hashlib
 import os

@@ -1,1 +1,1 @@
-"""What every report is written with: a table, its numbers, names and notes, and the formats that it can be shown in."""
+"""The parts of every written report: a table, its numbers, names and notes, and the formats that it can be shown in."""

@@ -1,4 +1,4 @@
-"""What models learn: one task a file; each states its rule, its source, and the score of guessing."""
+"""The tasks that models learn, one a file; each states its rule, its source, and the score of guessing."""
 
 from attnbench.schema.training import Task, Training
 from attnbench.training.tasks.duplication import Duplication

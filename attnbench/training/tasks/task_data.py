@@ -1,4 +1,4 @@
-"""What a task gives to a model: its alphabet, sequences, what is to be said at each position, and the score of guessing.
+"""The data of a task: its alphabet, sequences, what is to be said at each position, and the score of guessing.
 
 Suffixes: B sequences, N tokens.
 """
@@ -19,7 +19,7 @@ _HELD_OUT_SEED = 0x9E3779B9
 
 @dataclass(frozen=True)
 class Batch:
-    """What the model reads, what it is to say at each position, and where that counts; all [B, N]. Tasks make it on the CPU.
+    """The tokens that a model reads, what it is to say at each, and where that counts; all [B, N]. Tasks make it on the CPU.
 
     Tokens and targets are int64, `judged` is bool. Where nothing is judged, the target is 0 and means nothing. Tokens of
     speech are frames, float [B, N, C], and its targets stand from the left on, whatever the frames in which they are heard.

@@ -21,7 +21,7 @@ _TOKENS = 1024  # most queries scored together: each span is scored against all 
 
 @dataclass(frozen=True)
 class Choice:
-    """How blocks are chosen: at most `count` (E) earlier blocks of `block` (L) tokens each."""
+    """The rule by which blocks are chosen: at most `count` (E) earlier blocks of `block` (L) tokens each."""
 
     block: int
     count: int

@@ -20,7 +20,7 @@ _QUERIES, _SCORES = 256, 2**20
 
 @dataclass(frozen=True)
 class Reach:
-    """What a query sees: its own token and those before it, `window` in all, and the entries of blocks that have ended."""
+    """The keys of a query: its own token and those before it, `window` in all, and the entries of blocks that have ended."""
 
     window: int
     block: int

@@ -1,4 +1,4 @@
-"""How much is worked on at a time: sizes for a CPU's cache, from which a GPU's follow."""
+"""The amount that is worked on at a time: sizes for a CPU's cache, from which a GPU's follow."""
 
 from torch import Tensor
 

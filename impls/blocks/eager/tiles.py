@@ -26,7 +26,7 @@ class Tile:
 
 
 class Pattern(Protocol):
-    """Which keys a query sees; each query is in at most one tile, and sees at least one key there."""
+    """The keys that a query sees; each query is in at most one tile, and sees at least one key there."""
 
     def tiles(self, N: int) -> list[Tile]:
         """Cut N queries into tiles; those that see no key are in none."""

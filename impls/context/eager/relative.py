@@ -21,7 +21,7 @@ _SCORES_ELSEWHERE = 2**26
 
 @dataclass(frozen=True)
 class Form:
-    """How tokens are cut into segments, and the factor for scores."""
+    """The cut of tokens into segments, and the factor for scores."""
 
     segments: Segments
     scale: float
@@ -140,7 +140,7 @@ def _backward(
 
 @dataclass(frozen=True)
 class _Tile:
-    """What the backward reads of one tile, in the dtype of products; `of_output` is rowsum(dO ∘ O)."""
+    """The tensors that the backward reads of one tile, in the dtype of products; `of_output` is rowsum(dO ∘ O)."""
 
     content: Tensor
     keys: Tensor

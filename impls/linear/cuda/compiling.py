@@ -22,7 +22,7 @@ _SCALARS = {torch.float64: "double", torch.float32: "float", torch.bfloat16: "bf
 
 @dataclass(frozen=True)
 class Variant:
-    """What one binary is compiled for; `phi` is the name of a struct in the source."""
+    """The options that one binary is compiled for; `phi` is the name of a struct in the source."""
 
     D: int
     M: int

@@ -1,4 +1,4 @@
-"""How a pass of the CUDA kernels is laid out over threads and blocks.
+"""The layout of a pass of the CUDA kernels over threads and blocks.
 
 D query/key width, M value width, N tokens. A pass is one recurrence: rows of the state are summed over, columns are the result.
 The numbers are those of `Plan` in causal_product.cu, which explains them.

@@ -79,7 +79,7 @@ def spacing(count: int, state: int, output: int) -> int:
 
 @dataclass
 class Kept:
-    """What the backward needs of one group of heads beside inputs and output."""
+    """The tensors that the backward needs of one group of heads beside inputs and output."""
 
     denominators: Tensor
     parts: list[Segment]

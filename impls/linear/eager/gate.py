@@ -1,4 +1,4 @@
-"""How much of each key remains by the time a later query reads it, where the log scale rises in between.
+"""The part of each key that remains by the time a later query reads it, where the log scale rises in between.
 
 B batch and heads of k folded, R heads of q that share one, T = S L tokens of a segment in S chunks of L.
 """

@@ -23,7 +23,7 @@ Carried = tuple[Tensor, Scale]
 
 @dataclass(frozen=True)
 class Terms:
-    """What a call needs beside q, k and v; `mask`, bool [B, N, 1], is False where a key does not exist."""
+    """The terms of a call beside q, k and v; `mask`, bool [B, N, 1], is False where a key does not exist."""
 
     phi: FeatureMap
     eps: float

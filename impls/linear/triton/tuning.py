@@ -1,4 +1,4 @@
-"""How the Triton kernels are cut: blocks by width and arithmetic, segments by how many programs fill a GPU.
+"""The cuts of the Triton kernels: blocks by width and arithmetic, segments by how many programs fill a GPU.
 
 N tokens, D query/key width, M value width, L tokens of a chunk, T tokens of a segment. `heads` is B·H.
 """

@@ -32,7 +32,7 @@ def gradients_into(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What each token contributes as a query; a last row, g = 0, is for slots without a query.
+    """The part that each token has as a query; a last row, g = 0, is for slots without a query.
 
     dS = 2^(score - shift) ∘ (g Vᵀ - slope), with g [B N + 1, M] and slope, shift [B N + 1]. The share of a score is 2^(score -
     log total): where scores are tame, g and slope include the log total, so that no tile needs a pass for it.

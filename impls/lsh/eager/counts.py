@@ -1,4 +1,4 @@
-"""How often a query and a key meet in all rounds together, so that each pair can count once.
+"""The number of times that a query and a key meet in all rounds together, so that each pair can count once.
 
 B rows (batch and heads folded), R rounds, N tokens, L chunks of m queries at once, S slots of a window. Whole numbers in
 floating point: indicators are clamped differences, several times as fast as comparisons.

@@ -1,4 +1,4 @@
-"""What is added to the logits of windows to hide keys.
+"""The terms that are added to the logits of windows to hide keys.
 
 B rows (batch and heads folded), R rounds, N tokens, C chunks of m slots in a row, L chunks of queries at once, S slots of a
 window. Hiding uses differences of small whole numbers in floating point, several times as fast as comparing and selecting.
@@ -24,7 +24,7 @@ SEES_NOTHING = -HIDDEN / 4
 
 @dataclass(frozen=True)
 class Hiding:
-    """Which keys of its window a query does not see: itself; later positions if `causal`; other buckets unless `across`.
+    """The keys of its window that a query does not see: itself; later positions if `causal`; other buckets unless `across`.
 
     `corrected`: lower keys by the logarithm of how often the pair meets in all rounds.
     """

@@ -41,7 +41,7 @@ class Sorted:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is hidden from each query, and the scale of the logits."""
+    """The keys that are hidden from each query, and the scale of the logits."""
 
     hiding: Hiding
     scale: float

@@ -1,4 +1,4 @@
-"""Which keys a query meets in a given sorted order, for packages that cut and join it differently from reformer-pytorch.
+"""The keys that a query meets in a given sorted order, for packages that cut and join it differently from reformer-pytorch.
 
 B batch and heads folded, R rounds, N tokens, n queries (all N, or some), m tokens of a chunk.
 """

@@ -1,4 +1,4 @@
-"""What each backend of `F.scaled_dot_product_attention` takes, according to torch's dispatcher, and a package for some GPUs.
+"""The limits of each backend of `F.scaled_dot_product_attention`, by torch's dispatcher, and of a package for some GPUs.
 
 D query/key width, M value width. From aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. What of torch's own depends on the
 GPU model (its generation, cuDNN's version, deterministic mode) is left to torch, which raises RuntimeError.

@@ -14,7 +14,7 @@ Heads = slice | list[int]
 
 @dataclass(frozen=True)
 class Slots:
-    """Where tokens are kept: position b of group g is in slot (b - first) mod size of the group's ring.
+    """The slots in which tokens are kept: position b of group g is in slot (b - first) mod size of the group's ring.
 
     Positions and groups are those of a band (band.py): residues of `stride`, or blocks of `block` tokens, or all tokens.
     Positions from `first` to before `stop` are kept. There are `rings`, one for each group, and none for groups beyond; if

@@ -19,7 +19,7 @@ Part = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class SparseState:
-    """What is kept of the first `length` of at most `capacity` tokens: a tensor of keys and one of values for each cache."""
+    """The keys and values of the first `length` of at most `capacity` tokens: a tensor of each for each cache."""
 
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]

@@ -24,7 +24,7 @@ SCORES = 2**25
 
 @dataclass(frozen=True)
 class Walk:
-    """How the rows of some heads are walked: `rows` at once, rectangle after rectangle.
+    """The walk through the rows of some heads: `rows` at once, rectangle after rectangle.
 
     `whole`: the fresh rectangles contain every query, so nothing has to be initialised.
     """

@@ -20,7 +20,7 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Union:
-    """What a call computes: the plan of what heads see, H and K, and the factor for scores."""
+    """The work of a call: the plan of what heads see, H and K, and the factor for scores."""
 
     plan: Plan
     heads: tuple[int, int]

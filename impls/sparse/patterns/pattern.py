@@ -17,7 +17,7 @@ from .band import Part
 
 @dataclass(frozen=True)
 class Shape:
-    """What a pattern needs to know of a problem."""
+    """The facts of a problem that a pattern needs to know."""
 
     N: int
     H: int

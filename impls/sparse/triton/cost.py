@@ -1,4 +1,4 @@
-"""What one call of the sparse Triton kernels computes.
+"""The cost of one call of the sparse Triton kernels.
 
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """

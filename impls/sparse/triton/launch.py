@@ -1,4 +1,4 @@
-"""How one walk is launched.
+"""The launch of one walk.
 
 B batch, H heads, N tokens, D query/key width, M value width, S shares of split work. Importing this needs triton.
 """
@@ -19,7 +19,7 @@ from .tuning import Blocks, Launch, blocks, fitted, programs, splits
 
 @dataclass(frozen=True)
 class Plan:
-    """What all launches for one problem have in common, and the walks from the queries' side and from the keys'."""
+    """The facts that all launches for one problem have in common, and the walks from the queries' side and from the keys'."""
 
     B: int
     H: int

@@ -1,4 +1,4 @@
-"""How the Triton kernels are cut: blocks by width and arithmetic, no longer than a group, and long rows among programs.
+"""The cuts of the Triton kernels: blocks by width and arithmetic, no longer than a group, and long rows among programs.
 
 D query/key width, M value width.
 """

@@ -1,4 +1,4 @@
-"""Which bands the Triton kernels walk through together, from the queries' side and from the keys'.
+"""The bands that the Triton kernels walk through together, from the queries' side and from the keys'.
 
 A launch has one set of places, tokens put in groups, and cuts them into blocks. Bands share a launch where a block of the same
 places sees few keys of each: then the rows are loaded once, and one softmax runs through all bands. The rest goes into later
@@ -34,7 +34,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Row:
-    """What one head does in a launch; `start` is where its cells begin in a summary."""
+    """The part of one head in a launch; `start` is where its cells begin in a summary."""
 
     head: int
     start: int

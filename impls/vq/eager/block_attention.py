@@ -31,7 +31,7 @@ TILE = 2**22
 
 @dataclass(frozen=True)
 class Call:
-    """What a call computes, for `heads` heads of k and v."""
+    """The work of a call, for `heads` heads of k and v."""
 
     blocks: Blocks
     heads: int

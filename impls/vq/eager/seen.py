@@ -1,4 +1,4 @@
-"""What the queries of some rows see: their own block, the one before, and a table.
+"""The keys that the queries of some rows see: their own block, the one before, and a table.
 
 X rows (batch and heads of k and v folded), N tokens, L tokens of a block, T tables, S codes, D query/key width, M value width,
 n blocks. Several heads of q may share the keys of a row; one of them asks at a time.
@@ -17,7 +17,7 @@ from .tables import Table
 
 
 class Kind(Enum):
-    """Where the keys of a part come from."""
+    """The source of the keys of a part."""
 
     OWN = 0
     BEFORE = 1

@@ -1,4 +1,4 @@
-"""What comes before attention, by Triton: queries and keys are normalised, and keys become codes; no distance is kept.
+"""The coding before attention, by Triton: queries and keys are normalised, and keys become codes; no distance is kept.
 
 B batch, H heads, N tokens, S codes, D query/key width. Importing this needs triton.
 """

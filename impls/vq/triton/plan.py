@@ -1,4 +1,4 @@
-"""How the kernels are launched for one problem: tiles, warps, and the segments of the sequence.
+"""The launches of the kernels for one problem: tiles, warps, and the segments of the sequence.
 
 B batch, H heads of q, K of k and v, N tokens, S codes, L tokens of a block, D query/key width, M value width. This needs no
 triton.

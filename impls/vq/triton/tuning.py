@@ -1,4 +1,4 @@
-"""How the Triton kernels are cut: blocks by width and arithmetic, and the sequence into segments with a table each.
+"""The cuts of the Triton kernels: blocks by width and arithmetic, and the sequence into segments with a table each.
 
 N tokens, S codes, L tokens of a block, D query/key width, M value width. `heads` is B·H.
 """

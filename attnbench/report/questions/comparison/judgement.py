@@ -1,4 +1,4 @@
-"""From what was recorded to a judgement, which every form of the answer is made from; of two runs, or of one run's methods."""
+"""A judgement of two runs, or of one run's methods, from which every form of the answer is made."""
 
 from collections import Counter
 from dataclasses import dataclass

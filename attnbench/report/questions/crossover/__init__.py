@@ -1,1 +1,1 @@
-"""From which length on one method is faster than another."""
+"""The question from which length on one method is faster than another."""

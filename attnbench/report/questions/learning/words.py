@@ -1,4 +1,4 @@
-"""What a section of training or generating is about, in words: the task, its data, the model around the attention."""
+"""The subject of a section of training or generating, in words: the task, its data, the model around the attention."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""Whether runs reproduce the figures that others have printed."""
+"""The question whether runs reproduce the figures that others have printed."""

@@ -1,4 +1,4 @@
-"""What a selfcheck found: sentences, tables for a page, text for a terminal; and as JSON, every figure with its counts."""
+"""The findings of a selfcheck: sentences, tables for a page, text for a terminal; and as JSON, every figure with its counts."""
 
 import json
 import textwrap

@@ -1,1 +1,1 @@
-"""How figures changed from run to run."""
+"""The question how figures changed from run to run."""

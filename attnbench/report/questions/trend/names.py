@@ -1,4 +1,4 @@
-"""What a track is called: its method, its length, and those of its conditions that vary within its suite."""
+"""The name of a track: its method, its length, and those of its conditions that vary within its suite."""
 
 from collections.abc import Iterable
 
