@@ -3,6 +3,7 @@
 What every replicate has is judged by statistics; what is read once a cell, as memory, by its size alone.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -47,8 +48,8 @@ class MemoryChange:
 
     @property
     def value(self) -> float:
-        """Return new over old."""
-        return self.new / self.old
+        """Return new over old; infinite where there was nothing before."""
+        return self.new / self.old if self.old else math.inf
 
 
 @dataclass(frozen=True)
@@ -117,15 +118,16 @@ def _compared(pair: Pair, terms: Terms) -> Comparison:
         return Comparison(pair, Verdict.ABSENT, reason=f"no {quantity.title} was recorded")
     if not any((*ours.values(), *theirs.values())):
         return Comparison(pair, Verdict.SAME, reason=f"{quantity.title} is 0 on both sides")
-    if min(*ours.values(), *theirs.values()) <= 0:
-        # of methods it is no change, as where the baseline is exact
-        unknown = Verdict.ABSENT if terms.of_methods else Verdict.UNCLEAR
-        return Comparison(pair, unknown, reason=f"{quantity.title} is 0 or less on a side, and has no ratio")
+    none = min(*ours.values(), *theirs.values()) <= 0
+    reason = f"{quantity.title} is 0 or less on a side, and has no ratio" if none else ""
     if not quantity.is_replicated:
         (now,), (before,) = ours.values(), theirs.values()
-        exact = Ratio(now / before, None, 1.0, paired=terms.paired, replicates=1)
+        exact = None if none else Ratio(now / before, None, 1.0, paired=terms.paired, replicates=1)
         least = _least_bytes(old, new) if quantity.unit is Unit.BYTES and quantity.name not in EXACT else 0.0
-        return Comparison(pair, _by_size(before, now, least, terms.margin, quantity.more_is_better), exact)
+        return Comparison(pair, _by_size(before, now, least, terms.margin, quantity.more_is_better), exact, reason=reason)
+    if none:
+        # of methods it is no change, as where the baseline is exact
+        return Comparison(pair, Verdict.ABSENT if terms.of_methods else Verdict.UNCLEAR, reason=reason)
     if terms.paired and not ours.keys() & theirs.keys():
         return Comparison(pair, Verdict.ABSENT, reason="no replicate has numbers of both sides")
     found = ratio(theirs, ours, paired=terms.paired)
@@ -157,7 +159,9 @@ def _memory(pair: Pair, terms: Terms) -> MemoryChange | None:
         return None
     old, new = (terms.counter.per_sample(side) for side in (pair.old, pair.new))
     least = _least_bytes(pair.old, pair.new)
-    return MemoryChange(old, new, _by_size(old, new, least, terms.margin)) if old and new else None
+    if old is None or new is None or not (old or new):
+        return None
+    return MemoryChange(old, new, _by_size(old, new, least, terms.margin))
 
 
 def _least_bytes(old: CellSummary, new: CellSummary) -> float:
@@ -218,7 +222,7 @@ def exit_of(comparisons: Sequence[Comparison]) -> Exit:
         return Exit.REGRESSION
     if any(map(is_lost, comparisons)):
         return Exit.LOST
-    judged = any(c.ratio is not None or c.verdict is Verdict.SAME for c in comparisons)
+    judged = any(c.ratio is not None or c.verdict in {Verdict.SAME, Verdict.FASTER} for c in comparisons)
     return Exit.UNCLEAR if not judged or any(c.verdict is Verdict.UNCLEAR for c in comparisons) else Exit.FINE
 
 

@@ -31,7 +31,7 @@ class Verdict(StrEnum):
     """Of the methods of one run: this one has a number where the baseline has none."""
     SAME = "SAME"
     ABSENT = "ABSENT"
-    """Numbers on neither side, or the cell is planned on one side only."""
+    """Numbers on neither side, or the cell is planned on one side only; of methods also where 0 leaves no ratio."""
 
 
 @dataclass(frozen=True)

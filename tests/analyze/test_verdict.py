@@ -195,7 +195,12 @@ def test_replicates_are_paired_only_where_the_terms_say_so() -> None:
 
 @pytest.mark.parametrize(
     ("old", "new", "B", "want"),
-    [*((100, 120, B, "SLOWER") for B in (1, 64)), (120, 100, 1, "FASTER"), (100, 104, 1, "SAME"), (1, 1.5, 64, "SAME")],
+    [
+        *((100, 120, B, "SLOWER") for B in (1, 64)),
+        *((120, 100, 1, "FASTER"), (100, 104, 1, "SAME"), (1, 1.5, 64, "SAME")),
+        # nothing before or now has no ratio, and a size all the same
+        *((0, 120, 1, "SLOWER"), (120, 0, 1, "FASTER"), (0, 0.5, 1, "SAME")),
+    ],
 )
 def test_memory_is_read_once_and_judged_by_margin_and_a_megabyte_of_a_call(old: float, new: float, B: int, want: str) -> None:
     cell, counter = writer.cell(B=B), MainCounter("host_rss_peak", "profiler")
@@ -210,8 +215,9 @@ def test_memory_is_read_once_and_judged_by_margin_and_a_megabyte_of_a_call(old: 
     assert beside.verdict is Verdict.SAME
     memory = quantities([weighed(old)])["memory"]
     (alone,) = compare([sides], Terms(memory, memory, paired=True))
-    assert (alone.verdict.value, known(alone.ratio).interval) == (want, None)
-    assert known(alone.ratio).value == pytest.approx(new / old)
+    assert (alone.verdict.value, alone.ratio and alone.ratio.interval) == (want, None)
+    assert (alone.ratio and alone.ratio.value) == (pytest.approx(new / old) if old and new else None)
+    assert exit_of([alone]) is (Exit.REGRESSION if want == "SLOWER" else Exit.FINE)
     # counters of two sources are never compared
     (apart,) = compare([Pair(weighed(old), weighed(new, "sampled"))], replace(PAIRED, counter=counter))
     assert apart.memory is None

@@ -75,7 +75,8 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
         if row.ratio is None:
             if row.verdict is not Verdict.UNCLEAR:  # of what was not run nothing is known
                 # as if it took for ever, or had: beyond the worst, or the best
-                at = low * 1.02 if (row.verdict in {Verdict.GAINED, Verdict.RUNS}) != quantity.more_is_better else high / 1.02
+                good = row.verdict in {Verdict.FASTER, Verdict.GAINED, Verdict.RUNS}
+                at = low * 1.02 if good != quantity.more_is_better else high / 1.02
                 at = 1.0 if row.verdict is Verdict.SAME else at
                 axes.plot([at], [y], marker, color=color, clip_on=False)
         else:
