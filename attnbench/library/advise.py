@@ -33,7 +33,7 @@ from attnbench.schema.run import RunInfo
 from attnbench.schema.training import LANGUAGE, Task
 from attnbench.schema.units import bytes_, length
 from attnbench.session import machine
-from attnbench.session.asked import amount, one_of, parameters, word
+from attnbench.session.asked import amount, one_of, parameters, several, word
 from attnbench.session.asked import length as asked_length
 from attnbench.session.reporter import Reporter
 
@@ -140,8 +140,8 @@ def advise(  # noqa: PLR0913 - one parameter an option
     workload: str = Workload.FORWARD.value,
     causal: bool = True,
     memory: str | None = None,
-    min: Sequence[str] = (),
-    max: Sequence[str] = (),
+    min: str | Sequence[str] = (),
+    max: str | Sequence[str] = (),
     by: str = TIME,
     reporter: Reporter | None = None,
 ) -> Advice:
@@ -177,8 +177,8 @@ def advise(  # noqa: PLR0913 - one parameter an option
     return _answer(place, wanted, limit, by, {wish: _recorded(wish, sources) for wish in wishes}, len(there) - 1, measure)
 
 
-def _wishes(given: Sequence[str], argument: str, *, at_least: bool) -> Iterator[_Wish]:
-    for name, bound in parameters([given] if isinstance(given, str) else given, argument).items():
+def _wishes(given: str | Sequence[str], argument: str, *, at_least: bool) -> Iterator[_Wish]:
+    for name, bound in parameters(several(given), argument).items():
         one_of(_QUALITIES, name, argument)
         if isinstance(bound, bool | str):
             raise ArgumentError(argument, f"{name}={bound}", "a quality is a number, as recall=0.9")

@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from attnbench.measure.environment import GIT, version
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.units import bytes_
+from attnbench.session.asked import several
 
 ROOT = Path(__file__).parents[2]
 ALSO = (
@@ -69,7 +70,7 @@ class Bundle:
 
 
 def bundle(
-    to: str | Path, *, python: str = "3.12", platform: str = "manylinux_2_28_x86_64", also: Sequence[str] = ()
+    to: str | Path, *, python: str = "3.12", platform: str = "manylinux_2_28_x86_64", also: str | Sequence[str] = ()
 ) -> Bundle:
     """Fill a new folder with this checkout and with wheels for another machine's Python, which needs no network then.
 
@@ -79,9 +80,9 @@ def bundle(
     if not re.fullmatch(r"3\.\d{1,2}", python):
         raise ArgumentError("python", python, "must be a version as 3.12")
     try:
-        wanted = [Requirement(each) for each in (*ALSO, *also)]
+        wanted = [Requirement(each) for each in (*ALSO, *several(also))]
     except InvalidRequirement as error:
-        raise ArgumentError("also", " ".join(also), f"pip takes no such requirement: {error}") from None
+        raise ArgumentError("also", " ".join(several(also)), f"pip takes no such requirement: {error}") from None
     folder = Path(to).absolute()
     if folder.exists():
         raise UsageError(f"{to} is there already, and is not overwritten; name another folder")

@@ -32,6 +32,7 @@ from attnbench.session.asked import (
     pick,
     placing,
     select,
+    several,
     validated,
 )
 from attnbench.session.progress import Progress, processes
@@ -51,7 +52,7 @@ _PLAIN = {
 
 def maxlen(
     *what: RunLike | SuiteLike,
-    method: Sequence[str] = (),
+    method: str | Sequence[str] = (),
     memory: float | str | None = None,
     limit: int | str = _LIMIT,
     batch: bool = False,
@@ -67,7 +68,7 @@ def maxlen(
         folder = RunFolder(Path(first))
     if folder is None:
         with Scene(How.of(how, "maxlen", *what, without=("replicates",))) as scene:
-            loaded, suite, wanted = _asked(what, method, scene.how)  # type: ignore[arg-type]
+            loaded, suite, wanted = _asked(what, several(method), scene.how)  # type: ignore[arg-type]
             folder = _searched(loaded, for_limits(suite, batch=batch), wanted, memory, limit, scene)
     else:
         asked = {"method": bool(method), "memory": memory is not None, "limit": limit != _LIMIT, "batch": batch}

@@ -15,7 +15,7 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo, joined
-from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, placing, select
+from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, placing, select, several
 from attnbench.session.lanes import Devices, Shard, failed_with, portions, shared_out
 from attnbench.session.progress import Progress, block_of, processes
 from attnbench.session.scene import How, Measuring, Scene, going_on, refuse_changes
@@ -150,7 +150,7 @@ def refuse_other_shares(path: Path, shard: Shard, cells: Sequence[Cell]) -> None
 def _statuses(retry: str | Sequence[str]) -> set[Status]:
     """Return what is tried again: what a method or a package that is missing rules out stays as it is. Raises ArgumentError."""
     known = {status.value for status in Status} - {Status.UNSUPPORTED, Status.MISSING, Status.INTERRUPTED}
-    words = [word.strip() for text in ([retry] if isinstance(retry, str) else retry) for word in text.split(",") if word]
+    words = [word.strip() for text in several(retry) for word in text.split(",") if word]
     names = {one_of(["failed", *sorted(known)], each, "retry") for each in words}
     return {Status(name) for name in (known if "failed" in names else names)}
 

@@ -19,7 +19,7 @@ from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import TableKind
-from attnbench.session.asked import one_of, pick, split_names, word
+from attnbench.session.asked import one_of, pick, several, split_names, word
 from attnbench.session.reporter import Reporter
 from attnbench.store.files import write_named
 from attnbench.store.run_folder import RunFolder
@@ -81,8 +81,8 @@ class Run:
         # the copy lies in one piece: pandas warns whoever adds a column to two hundred
         return (frame.replicate_frame if replicates else frame.frame)(self.findings).infer_objects().copy()
 
-    def table(self, kind: str = "summary", *, workload: Sequence[str] = ()) -> Answer:
-        """Return tables of a kind, one a section: summary, speedup, published, or a figure by length. Raises ArgumentError."""
+    def table(self, kind: str = "summary", *, workload: str | Sequence[str] = ()) -> Answer:
+        """Return tables of a kind, one a section: as suites name them in `report.tables`. Raises ArgumentError."""
         one_of(TABLE_KINDS, kind, "kind")
         findings = self._narrowed(workload, ())
         return Answer(title(self.info), of_kind(findings, kind))
@@ -94,8 +94,8 @@ class Run:
         style: str = "paper",
         width: str | None = None,
         height: str | None = None,
-        workload: Sequence[str] = (),
-        method: Sequence[str] = (),
+        workload: str | Sequence[str] = (),
+        method: str | Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
         failures: bool = True,
     ) -> "Figures":
@@ -112,14 +112,14 @@ class Run:
 
     def draw(  # noqa: PLR0913 - one parameter an option
         self,
-        kind: Sequence[str] = (),
+        kind: str | Sequence[str] = (),
         *,
         style: str = "paper",
         width: str | None = None,
         height: str | None = None,
         format: str | None = None,
-        workload: Sequence[str] = (),
-        method: Sequence[str] = (),
+        workload: str | Sequence[str] = (),
+        method: str | Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
         failures: bool = True,
         reporter: Reporter | None = None,
@@ -132,7 +132,7 @@ class Run:
         from attnbench.report.drawing.sheet import Style
         from attnbench.report.figures.make import FORMATS, KINDS, USUAL, files
 
-        kinds = [one_of(KINDS, each, "kind") for each in dict.fromkeys(kind)]
+        kinds = [one_of(KINDS, each, "kind") for each in dict.fromkeys(several(kind))]
         sheet = _sheet(style, width, height, failures=failures)
         usual = "svg,png" if style == Style.WEB else "pdf,svg,png"
         formats = tuple(dict.fromkeys(split_names(usual if format is None else format)))
@@ -146,10 +146,11 @@ class Run:
             again = ["attnbench", "plot", self.path.as_posix(), "--kind", each, "--style", style]
             again += ["--width", width] if width else []
             again += ["--height", height] if height else []
+            again += ["--format", format] if format else []
             again += [] if failures else ["--no-failures"]
             again += [text for name, called in (labels or {}).items() for text in ("--label", f"{name}={called}")]
-            again += [text for one in workload for text in ("--workload", one)]
-            again += [text for one in method for text in ("--methods", one)]
+            again += [text for one in several(workload) for text in ("--workload", one)]
+            again += [text for one in several(method) for text in ("--methods", one)]
             try:
                 found |= files(findings, each, sheet, formats, shlex.join(again))
             except CannotDrawError as error:
@@ -183,17 +184,19 @@ class Run:
 
         return f"<p>{safe(headline(self.findings))}</p>{self.table().html()}"
 
-    def _narrowed(self, workload: Sequence[str], method: Sequence[str], labels: Mapping[str, str] | None = None) -> Findings:
+    def _narrowed(
+        self, workload: str | Sequence[str], method: str | Sequence[str], labels: Mapping[str, str] | None = None
+    ) -> Findings:
         """Keep these workloads and methods, or all where none is named, under names of one's own. Raises ArgumentError."""
         findings = self.findings
         known = [*dict.fromkeys(summary.cell.method for summary in findings.summaries), *findings.labels]
         if labels:
             findings = findings.relabelled({one_of(known, name, "label"): text for name, text in labels.items()})
-        workloads = [word(Workload, each, "workload") for each in workload]
+        workloads = [word(Workload, each, "workload") for each in several(workload)]
         own = list(dict.fromkeys(s.cell.workload for s in findings.summaries))
         if strange := [each for each in workloads if each not in own]:
             raise ArgumentError("workload", strange[0], f"the run has {', '.join(own) or 'none'}")
-        named = [name for text in method for name in split_names(text)]
+        named = [name for text in several(method) for name in split_names(text)]
         kept = dict.fromkeys(label for name in named for label in pick(name, findings.labels, "methods"))
         return findings.only(workloads, list(kept)) if workloads or kept else findings
 

@@ -66,9 +66,8 @@ class Only:
 
     def meant(self, own: Sequence[str] = ()) -> list[Method]:
         """Find the methods that are named, of those of a suite or else of all that are installed. Raises ArgumentError."""
-        texts = [self.methods] if isinstance(self.methods, str) else self.methods
         found = []
-        for text in (name for each in texts for name in split_names(each)):
+        for text in (name for each in several(self.methods) for name in split_names(each)):
             name, bracket, rest = text.partition("(")
             name = name.strip()
             if bracket and not rest.endswith(")"):
@@ -128,6 +127,11 @@ def select(
     if wrong:
         raise UsageError("\n".join(wrong))
     return loaded, suite
+
+
+def several(given: str | Sequence[str]) -> Sequence[str]:
+    """Return words that were given as one or as several: a text is one word, and no sequence of letters."""
+    return (given,) if isinstance(given, str) else given
 
 
 def split_names(text: str) -> list[str]:

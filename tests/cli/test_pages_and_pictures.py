@@ -88,9 +88,11 @@ def test_a_figure_is_as_asked_for_and_its_caption_draws_it_again(plotted: Path, 
     assert "softmax.sdpa" not in drawing
     assert "linear.chunked" not in drawing
     (again,) = [line for line in (out / "scaling.txt").read_text().splitlines() if line.startswith("Drawn by: attnbench ")]
-    (out / "scaling.svg").unlink()
+    for file in (out / "scaling.svg", out / "scaling.pgf"):
+        file.unlink()
     command(*shlex.split(again.removeprefix("Drawn by: attnbench ")), "--out", out)
     assert (out / "scaling.svg").read_text() == drawing
+    assert (out / "scaling.pgf").is_file()
     command("plot", plotted, "--kind", "scaling", "--format", "svg", "--style", "web", "--width", "single", "--out", out)
     assert 'width="360pt"' in (out / "scaling.svg").read_text()
 

@@ -152,7 +152,9 @@ def test_a_table_has_every_form(run: attnbench.Run, tmp_path: Path) -> None:
 def test_a_run_and_its_plots_show_themselves_in_a_notebook(run: attnbench.Run, tmp_path: Path) -> None:
     assert re.match("<p>.*<table>", run._repr_html_(), re.DOTALL)
     assert run.summary() == str(run)
-    found = run.plot("scaling", method=["softmax.sdpa"])
+    # one word is taken as a list of one
+    found = run.plot("scaling", workload="forward", method="softmax.sdpa")
+    assert {"scaling.svg", "scaling.txt"} <= run.draw("scaling", format="svg").keys()
     assert isinstance(found[0], Figure)
     assert found._repr_html_().startswith('<img src="data:image/png;base64,iVBOR')
     found.save(tmp_path / "s.svg")
@@ -234,6 +236,8 @@ def test_what_goes_wrong_is_one_hierarchy_and_never_an_exit() -> None:
         attnbench.crossover(SUITE, measure=True, replicates=0)
     with pytest.raises(attnbench.UsageError, match=r"^array=0: must be 1 or more"):
         attnbench.submit(SUITE, array=0)
+    with pytest.raises(attnbench.UsageError, match=r"^method='linear\.chunky': no such method"):
+        attnbench.maxlen("quick", method="linear.chunky")
     with pytest.raises(LookupError, match="did you mean"):
         attnbench.build("softmax.spda", attnbench.Problem(N=8))
     with pytest.raises(attnbench.UsageError, match="selfcheck takes no impl; what it measures says that by itself"):
