@@ -87,7 +87,7 @@ def advise(  # noqa: PLR0913, PLR0917 - one parameter an option
     n: Annotated[str, typer.Option("--N", help="Tokens, as 16384 or 2^14.")] = ...,  # type: ignore[assignment]
     workload: Annotated[str | None, typer.Option(help="forward, forward_backward, decode, … Default: forward.")] = None,
     decode: Annotated[bool, typer.Option("--decode", help="The same as --workload decode.")] = False,
-    causal: Annotated[bool, typer.Option("--causal/--non-causal")] = True,
+    causal: Annotated[bool, typer.Option("--causal/--non-causal", help="Default: causal.")] = True,
     memory: Annotated[str | None, typer.Option(help="What one sample may need, as 2GiB.")] = None,
     min: Annotated[
         list[str], typer.Option(help="A quality, as recall=0.9 (accuracy on that task) or mass_recall=0.8. May be repeated.")

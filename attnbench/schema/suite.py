@@ -101,7 +101,8 @@ class Axes(Noun):
     dtype: Many[Lax[DType]] = Field(default=(DType.FLOAT32,), description="float64, float32, bfloat16 or float16")
     causal: Many[bool] = Field(default=(False,), description="whether a query sees no later key")
     padding: Many[Annotated[float, Field(ge=0, lt=1)]] = Field(
-        default=(0.0,), description="the share of keys of a sequence that no query may see"
+        default=(0.0,),
+        description="the share of the keys that the last row of the batch hides; rows before it hide evenly less",
     )
     inputs: Many[Lax[Inputs]] = Field(
         default=(Inputs.NORMAL,), description="how queries, keys and values are drawn: normal, peaked, clustered or recorded"

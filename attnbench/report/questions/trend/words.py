@@ -164,7 +164,7 @@ def notes(trends: Trends) -> list[str]:
             "ten, in the middle of the newest level). More runs, or more replicates a run, show smaller ones."
         )
     silent = {
-        f"series have fewer than {FEWEST} runs with a number: no change of it can be seen yet": sum(
+        f"series have fewer than {FEWEST} runs with a number: no change can be seen yet": sum(
             0 < len(trend.used) < FEWEST for trend in each
         ),
         f"series have no {quantity.title} at all": sum(not len(trend.used) for trend in each),
