@@ -191,8 +191,8 @@ def address_of(method: type) -> str:
 def build(name: "str | type[Attention]", problem: "Problem", **params: "Scalar") -> "Attention":
     """Build a method, by its name or its class, for a problem, if it runs on the CPU or on CUDA.
 
-    Raises UnknownMethodError, MissingPackageError, UnsupportedError (with the method's own reason), or
-    TypeError where a parameter is not one of the method's.
+    Raises UnknownMethodError, MissingPackageError, UnsupportedError (with the method's own reason), or the method's own
+    TypeError or ValueError where a parameter is not one of its own, or not what it takes.
     """
     from attnbench.schema.cell import Cell
 
