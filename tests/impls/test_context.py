@@ -107,6 +107,7 @@ def test_a_span_that_the_dtype_cannot_hold_is_endless(dtype: str, span: float) -
     inputs = type(method).inputs(problem, torch.Generator().manual_seed(3))
     torch.testing.assert_close(method(*inputs), build("softmax.sdpa", problem)(*inputs))
     assert type(method).cost(problem, {"span": span}, Workload.FORWARD).exact_flops > 0
+    assert type(method).span(problem, {"span": span}) == 9
 
 
 def test_spans_begin_apart_and_the_longest_is_what_was_asked_for() -> None:

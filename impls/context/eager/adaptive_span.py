@@ -44,10 +44,10 @@ class AdaptiveSpan(Attention):
 
     @classmethod
     def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:
-        """Count the tokens that the longest head reaches at first, its ramp included."""
+        """Count the tokens that the longest head reaches at first, its ramp included; a span may be endless in its dtype."""
         method = cls(problem, **params)  # type: ignore[arg-type]
         longest: float = max(method.z.tolist())
-        return math.ceil(longest + method.form.ramp)
+        return math.ceil(min(longest + method.form.ramp, problem.N))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
