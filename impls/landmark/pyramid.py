@@ -65,6 +65,11 @@ class Pyramid(Attention):
             traffic_bytes=io_bytes(p, workload),
         )
 
+    @classmethod
+    def span(cls, problem: Problem, params: dict[str, Scalar]) -> int:  # noqa: ARG003 - whatever the length
+        """Count the bins of the finest level: with fewer tokens, some bins share theirs."""
+        return max(_levels(**params))  # type: ignore[arg-type]
+
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable."""
         keys, values = (self._pooled(x) for x in (k, v))

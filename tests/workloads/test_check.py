@@ -193,6 +193,7 @@ def test_where_no_small_cell_is_allowed_there_is_none() -> None:
         ("gate_cases:Right", {}, 1, 321),
         ("linear.chunked", {"chunk": 1024}, 1024, 2561),
         ("sparse.window", {"window": 700}, 700, 1751),
+        ("sparse.longformer", {"window": 8, "globals": 700}, 700, 1751),
     ],
 )
 def test_the_second_check_is_longer_than_two_parts_and_no_multiple_of_one(
@@ -209,6 +210,8 @@ def test_the_second_check_has_whole_blocks_where_a_length_has_to_and_shared_head
     assert not registry.load(whole.method).refusal(whole)
     *_, shared = cells_of("gate_cases:Right", Workload.FORWARD, kv_heads=2)
     assert (shared.problem.H, shared.problem.kv_heads) == (3, 1)
+    *_, of_many_bins = cells_of("landmark.pyramid", Workload.FORWARD, {"bins": "1,700"}, causal=False)
+    assert of_many_bins.problem.N == 1751
 
 
 @pytest.mark.parametrize("workload", [Workload.FORWARD_BACKWARD, Workload.DECODE])

@@ -118,8 +118,8 @@ class Longformer(Pattern):
 
     @property
     def span(self) -> int:
-        """Return the length of the dilated window."""
-        return self.window * self.dilation
+        """Return the length of the dilated window, or the number of global tokens if there are more."""
+        return max(self.window * self.dilation, self.globals)
 
     def sees(self, shape: Shape, i: Tensor, j: Tensor, h: Tensor) -> Tensor:
         """Say whether one is global, or the key is in the window of the head's dilation."""
