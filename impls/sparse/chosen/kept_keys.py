@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ...partial.softmax import sums
 from .selection import SCORES
 
 _dots = torch.ops.aten._embedding_bag_per_sample_weights_backward.default
@@ -40,7 +41,7 @@ class _KeptKeys(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:  # noqa: ANN401 - torch's own bag
         """Compute scores of the listed keys, softmax, and the sum of values; keep the weights where a backward may follow."""
         o, trains = v.new_empty(*q.shape[:3], v.shape[-1]), any(ctx.needs_input_grad)
-        weights = o.new_empty((len(q), *kept.shape[1:]) if trains else (), dtype=_wide(q))
+        weights = o.new_empty((len(q), *kept.shape[1:]) if trains else (), dtype=sums(q.dtype))
         for group, rows in _groups(kept, k):
             heads = group[0]
             p = rows.dots(q[group], k[heads]).mul_(scale).masked_fill_(rows.absent, -torch.inf).softmax(-1)
@@ -56,7 +57,7 @@ class _KeptKeys(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
         """Compute dS = P ∘ (dP - rowsum(P ∘ dP)), dP = g vᵀ of the kept keys; dq = dS k, dk = dSᵀ q, dv = Pᵀ g."""
         q, k, v, kept, weights = ctx.saved_tensors
-        dq, (dk, dv) = torch.empty_like(q), (torch.zeros_like(x, dtype=_wide(x)) for x in (k, v))
+        dq, (dk, dv) = torch.empty_like(q), (torch.zeros_like(x, dtype=sums(x.dtype)) for x in (k, v))
         for group, rows in _groups(kept, k):
             heads, p = group[0], weights[group].flatten(0, -2)
             dp = rows.dots(g[group], v[heads])
@@ -131,8 +132,4 @@ def _groups(kept: Tensor, k: Tensor) -> Iterator[tuple[tuple[slice, slice], _Row
 
 
 def _flat(x: Tensor) -> Tensor:
-    return x.reshape(-1, x.shape[-1]).to(_wide(x))
-
-
-def _wide(x: Tensor) -> torch.dtype:
-    return torch.float64 if x.dtype is torch.float64 else torch.float32
+    return x.reshape(-1, x.shape[-1]).to(sums(x.dtype))

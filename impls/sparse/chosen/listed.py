@@ -4,12 +4,15 @@ B or b batch, H heads, K heads of k and v, N tokens, k tokens listed, D query/ke
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from attnbench.api import Attention, Problem, default_scale
 
 from ...partial.cache import KvCache
+from ...partial.index import ABSENT
 from ...partial.rows import softmax_rows
+from ...partial.softmax import sums
 from ...partial.unlearned import unlearned
 from ..reference import masked_softmax_attention
 from .kept_keys import attend_kept
@@ -50,7 +53,15 @@ class ListedTokens(Attention):
     def from_last(self, q: Tensor, cache: KvCache, kept: Tensor) -> Tensor:
         """Attend from the last n tokens to those listed, negative where there is none: [b, H, n, D], [b, 1, n, k]."""
         # all of the cache, with room that is not written yet: the tokens so far are not dense, and would be copied
-        return self._attend(q.detach(), cache.k, cache.v, kept)
+        k, v, listed = cache.k, cache.v, kept[0].numel()
+        if sums(k.dtype) is not k.dtype and listed < k.shape[2]:
+            # in half precision all rows are widened, so only those that are listed are taken
+            heads = torch.arange(len(k) * k.shape[1], device=k.device).view(len(k), -1, 1)
+            rows = kept.clamp(min=0).flatten(2) + heads * k.shape[2]
+            k, v = (F.embedding(rows, x.flatten(0, 2)) for x in (k, v))
+            places = torch.arange(listed, device=kept.device).view(kept.shape[1:])
+            kept = places.expand_as(kept).masked_fill(kept < 0, ABSENT)
+        return self._attend(q.detach(), k, v, kept)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, kept: Tensor) -> Tensor:
         folded = q.reshape(-1, q.shape[1] // k.shape[1], *q.shape[2:])

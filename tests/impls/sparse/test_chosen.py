@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnbench import Problem
+from attnbench.measure.profiler_memory import torch_profiler_peak
 from attnbench.registry import load
+from attnbench.workloads.decoding import cut
 from tests.impls.contract.calls import Call, inputs_of, same
 from tests.impls.contract.method import BOTH, FORWARD
 from tests.impls.contract.subjects import Variant, cost_of
@@ -105,6 +107,15 @@ def test_a_scorer_that_agrees_with_the_attention_has_no_loss() -> None:
     q, k, v = (torch.rand(1, 1, 40, 8, dtype=torch.float64) for _ in range(3))
     inputs = q, k, v, q, k, torch.full((1, 1, 40), method.scale, dtype=torch.float64)
     assert abs(float(method.penalty(*inputs, choices=method.choose(*inputs)))) < 1e-6
+
+
+@pytest.mark.parametrize(("name", "params"), [("dsa", {"k": 4}), ("qsa", {"k": 4, "block": 2})])
+def test_a_step_in_half_precision_widens_what_is_listed_and_not_the_cache(name: str, params: dict[str, int]) -> None:
+    call = Call(Variant(f"sparse.{name}", params), Problem(B=1, H=2, N=9, D=32, causal=True, dtype="bfloat16"))
+    _, state = call.method.prefill(*cut(call.inputs, 8), capacity=4096)
+    peak = torch_profiler_peak(lambda: call.method.step(*cut(call.inputs, 9, start=8), state=state)).bytes
+    assert peak is not None
+    assert peak < state.cache.k.numel()
 
 
 def with_sinks(sinks: Tensor | float) -> Call:
