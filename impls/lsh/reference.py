@@ -54,10 +54,15 @@ def lsh_attention(qk: Tensor, v: Tensor, buckets: Tensor, rules: Rules, at: Tens
     return ((z - z.logsumexp(0)).exp() * o).sum(0)
 
 
+def unit(x: Tensor) -> Tensor:
+    """Compute x / ‖x‖, and 0 of 0: torch's least norm, 1e-12, is 0 in float16, where a token of zeros would be NaN."""
+    return F.normalize(x, dim=-1, eps=max(1e-12, torch.finfo(x.dtype).tiny))
+
+
 def _logits(qk: Tensor, rules: Rules, at: Tensor) -> Tensor:
     """Compute scaled products with the normalised keys, -inf for later keys, and `own` for the token's own: [B, n, N]."""
     N, D = qk.shape[1:]
-    logits_BnN = qk[:, at] @ F.normalize(qk, dim=-1).mT * (1 / math.sqrt(D) if rules.scale is None else rules.scale)
+    logits_BnN = qk[:, at] @ unit(qk).mT * (1 / math.sqrt(D) if rules.scale is None else rules.scale)
     i, j = at.unsqueeze(1), torch.arange(N, device=qk.device)
     if rules.causal:
         logits_BnN = logits_BnN.masked_fill(j > i, -torch.inf)

@@ -4,10 +4,9 @@ N tokens, n rows, D query/key width, M value width.
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from .reference import SELF
+from .reference import SELF, unit
 
 
 def shared_qk_attention(qk: Tensor, v: Tensor, scale: float, *, causal: bool, hides_self: bool = True) -> Tensor:
@@ -17,7 +16,7 @@ def shared_qk_attention(qk: Tensor, v: Tensor, scale: float, *, causal: bool, hi
     like any other.
     """
     square_NN = torch.ones(qk.shape[-2], qk.shape[-2], dtype=torch.bool, device=qk.device)
-    logits = qk @ F.normalize(qk, dim=-1).mT * scale
+    logits = qk @ unit(qk).mT * scale
     if hides_self:
         logits = logits.masked_fill(square_NN.triu().tril(), SELF)
     if causal:
@@ -29,6 +28,6 @@ def shared_qk_attention(qk: Tensor, v: Tensor, scale: float, *, causal: bool, hi
 def shared_qk_rows(at: Tensor, qk: Tensor, v: Tensor, scale: float, *, causal: bool) -> Tensor:
     """Compute the same, hiding itself, for the queries at tokens `at` of one head: int64 [n], [N, D], [N, M] -> [n, M]."""
     i, j = at.unsqueeze(1), torch.arange(len(qk), device=qk.device)
-    logits = (qk[at] @ F.normalize(qk, dim=-1).mT * scale).masked_fill(i == j, SELF)
+    logits = (qk[at] @ unit(qk).mT * scale).masked_fill(i == j, SELF)
     o: Tensor = (logits.masked_fill(j > i, -torch.inf) if causal else logits).softmax(-1) @ v
     return o

@@ -51,6 +51,13 @@ def test_a_token_sees_all_others_and_itself_only_if_there_are_none(temperature: 
         same([call.results("reference")[0][0, 0]], [want], 1e-12)
 
 
+@CAUSAL
+def test_a_token_of_zeros_is_a_number_where_torch_takes_the_least_norm_for_0(causal: bool) -> None:
+    call = called("full", 9, "float16", causal=causal)
+    call.inputs[0].data[:, :, 4] = 0
+    assert all(x.isfinite().all() for function in ("forward", "reference") for x in call.results(function))
+
+
 def test_no_tensor_of_pairs_is_made() -> None:
     method = build("lsh.full", Problem(B=1, H=1, N=2048, D=8))
     inputs = inputs_of(method)

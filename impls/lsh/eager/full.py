@@ -15,7 +15,7 @@ from attnbench.api import Causality, Cost, Problem, Scalar, Tier, Workload, nomi
 from ...partial.backend import backend_that_ran
 from ...partial.widths import one_width
 from ..family import SharedQK, least_bytes, refuse_two_tensors
-from ..reference import SELF
+from ..reference import SELF, unit
 from ..shared_qk import shared_qk_attention, shared_qk_rows
 from ..temperature import scale_of
 
@@ -87,7 +87,7 @@ def _before(q: Tensor, v: Tensor, scale: float) -> Tensor:
 
     Takes queries from the second on and keys up to the last but one: the keys before a token are then those not later.
     """
-    k = F.normalize(q, dim=-1)
+    k = unit(q)
     rest = F.scaled_dot_product_attention(q[:, :, 1:], k[:, :, :-1], v[:, :, :-1], is_causal=True, scale=scale)
     return torch.cat([v[:, :, :1], rest], dim=2)
 
@@ -98,7 +98,7 @@ def _others(q: Tensor, v: Tensor, scale: float) -> Tensor:
     Keys and values are reversed, so that the own key is at N - 1 - i, and each row of the mask is the previous one shifted by
     one.
     """
-    masks, k, v = _masks(q), F.normalize(q, dim=-1).flip(2), v.flip(2)
+    masks, k, v = _masks(q), unit(q).flip(2), v.flip(2)
     if len(masks) == 1:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=masks[0], scale=scale)
     o, step = torch.empty_like(v), len(masks)
