@@ -121,6 +121,13 @@ def test_with_all_tokens_in_a_branch_and_its_gate_alone_it_is_softmax_attention(
     same([call.forward(*inputs), call.method.exact(*inputs)], [want, want], 1e-10)
 
 
+def test_a_ring_is_filled_at_once_however_long_the_window_is() -> None:
+    call = Call(Variant("blocks.hca", {"window": 300}), Problem(N=400, D=4, causal=True))
+    with torch.autograd.profiler.profile() as made:
+        call.method.state_after(*call.inputs, capacity=400)
+    assert len(made.function_events) < 300
+
+
 @pytest.mark.parametrize("name", ["blocks.nsa", "blocks.msa", "sparse.fixed"])
 def test_a_later_call_copies_no_numbers_to_the_device_which_it_would_wait_for(name: str) -> None:
     call = Call(Variant(name), Problem(H=2, N=200, D=8, causal=True))

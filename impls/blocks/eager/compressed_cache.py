@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+import torch
 from torch import Tensor
 
 from ...partial.cache import refuse_beyond
@@ -65,9 +66,8 @@ class CompressedCache:
         b, _, n, D = c.shape
         refuse_beyond(n, capacity)
         window = min(window, capacity)
-        recent = c.new_zeros(b, window, D)
-        for t in range(max(0, n - window), n):
-            recent[:, t % window] = c[:, 0, t]
+        recent, last = c.new_zeros(b, window, D), torch.arange(max(0, n - window), n, device=c.device)
+        recent.index_copy_(1, last % window, c[:, 0].index_select(1, last))
         made = tuple(Entries.of(compress, u.squeeze(1), z.squeeze(1), capacity) for compress, u, z in streams)
         return cls(recent, made, n, capacity)
 
