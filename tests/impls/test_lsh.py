@@ -49,11 +49,8 @@ def test_a_token_sees_all_others_and_itself_only_if_there_are_none(temperature: 
         qk, _, v = (x.detach()[0, 0] for x in call.inputs)
         want = attend_one_by_one(qk, v, 1.0 if temperature == "paper" else 8**-0.5, causal)
         same([call.results("reference")[0][0, 0]], [want], 1e-12)
-
-
-@CAUSAL
-def test_a_token_of_zeros_is_a_number_where_torch_takes_the_least_norm_for_0(causal: bool) -> None:
-    call = called("full", 9, "float16", causal=causal)
+    # a token of zeros is a number too, where torch's least norm is 0
+    call = called("full", 9, "float16", causal=causal, temperature=temperature)
     call.inputs[0].data[:, :, 4] = 0
     assert all(x.isfinite().all() for function in ("forward", "reference") for x in call.results(function))
 
@@ -62,9 +59,7 @@ def test_no_tensor_of_pairs_is_made() -> None:
     method = build("lsh.full", Problem(B=1, H=1, N=2048, D=8))
     inputs = inputs_of(method)
     with torch.no_grad():
-        peak = torch_profiler_peak(lambda: method(*inputs)).bytes
-    assert peak is not None
-    assert peak < 2048 * 2048
+        assert (torch_profiler_peak(lambda: method(*inputs)).bytes or torch.inf) < 2048 * 2048
 
 
 def test_the_package_hashes_each_round_into_buckets_of_its_own_and_anew_where_none_are_given() -> None:
@@ -177,8 +172,6 @@ def test_it_takes_less_memory_than_the_package(rounds: int) -> None:
 
 
 def test_what_is_kept_for_the_backward_does_not_grow_with_rounds_but_for_the_order() -> None:
-    kept = []
-    for rounds in (2, 8):
-        call = called("reformer", 512, "float32", B=1, D=64, rounds=rounds)
-        kept.append(saved_for_backward(partial(call.method, *call.inputs)).bytes or 0)
-    assert kept[1] - kept[0] == 6 * 4 * 2 * 512
+    calls = (called("reformer", 512, "float32", B=1, D=64, rounds=rounds) for rounds in (2, 8))
+    few, many = (saved_for_backward(partial(call.method, *call.inputs)).bytes or 0 for call in calls)
+    assert many - few == 6 * 4 * 2 * 512
