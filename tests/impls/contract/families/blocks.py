@@ -29,7 +29,7 @@ METHODS = {
         bends=MOBA_OPTIONS,
         any_params=drawn(block=st.integers(1, 20), topk=st.integers(1, 6)),
         cuts=CUTS,
-        mistakes=({"block": 0}, {"topk": 0}, {"block": 2.5}, {"topk": True}),
+        mistakes=({"block": 0}, {"topk": 0}, {"block": 2.5}, {"topk": True}, {"block": 1 << 63}),
     ),
     "blocks.nsa": Method(
         grows=16,
@@ -37,7 +37,7 @@ METHODS = {
         bends=NSA_OPTIONS,
         any_params=drawn(block=st.integers(1, 20), selected=st.integers(3, 7), window=st.integers(1, 90)),
         cuts=(CUTS[0] | cut("blocks.eager.tiles", _STAIRS=20), CUTS[1]),
-        mistakes=({"block": 0}, {"selected": 2}, {"window": 0}, {"selected": "many"}),
+        mistakes=({"block": 0}, {"selected": 2}, {"window": 0}, {"selected": "many"}, {"window": 1 << 63}),
     ),
     "blocks.hca": Method(
         grows=16,
@@ -45,7 +45,7 @@ METHODS = {
         any_params=drawn(block=st.integers(1, 20), window=st.integers(1, 40)),
         cuts=(cut("blocks.eager.entries", _QUERIES=7), cut("blocks.eager.entries", _SCORES=60)),
         limits=(({"causal": True, "kv_heads": 2}, "kv_heads must equal"), ({}, "seen by those after it")),
-        mistakes=({"block": 0}, {"window": 0}, {"block": 2.5}),
+        mistakes=({"block": 0}, {"window": 0}, {"block": 2.5}, {"block": 1 << 63}),
     ),
     "blocks.csa": Method(
         grows=16,
