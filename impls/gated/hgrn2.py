@@ -45,5 +45,6 @@ class HGRN2(GatedFamily):
         log_sigmoid = F.logsigmoid(x)
         if self.lower_bound == 0:
             return log_sigmoid
-        # log(β + (1 - β) σ), without leaving logarithms
-        return torch.logaddexp(x.new_full((), math.log(self.lower_bound)), log_sigmoid + math.log1p(-self.lower_bound))
+        # log(β + (1 - β) σ), without leaving logarithms; near 0 their rounding would be much of it
+        log_sum = torch.logaddexp(x.new_full((), math.log(self.lower_bound)), log_sigmoid + math.log1p(-self.lower_bound))
+        return torch.where(x > 0, torch.log1p(torch.sigmoid(-x) * (self.lower_bound - 1)), log_sum)

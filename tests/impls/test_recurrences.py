@@ -158,6 +158,14 @@ def test_hgrn2_that_forgets_all_or_nothing_stays_finite() -> None:
         assert all(y.isfinite().all() for y in call.results(inputs=leaves))
 
 
+@pytest.mark.parametrize("lower_bound", [0.0, 0.1, 0.9])
+def test_hgrn2_knows_how_little_it_forgets(lower_bound: float) -> None:
+    x = torch.linspace(-6, 14, 41).view(1, 1, -1, 1)
+    log_decay = called("gated.hgrn2", {"lower_bound": lower_bound}).method.terms(x, x, x).log_decay
+    exact = torch.log1p(torch.sigmoid(-x.double()) * (lower_bound - 1))
+    torch.testing.assert_close(log_decay.double(), exact, rtol=2e-6, atol=0)
+
+
 def test_fixed_decays_are_not_rounded_to_the_inputs_dtype() -> None:
     q = torch.empty(1, 8, 1, 4, dtype=torch.bfloat16)
     log_decay = called("gated.retnet", H=8, dtype="bfloat16").method.terms(q, q, q).log_decay
