@@ -13,7 +13,7 @@ from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, W
 
 from ...partial.cache import KvCache
 from ...partial.heads import of_each_head
-from ...partial.softmax import Rule, attend
+from ...partial.softmax import Rule, attend, sums
 from ..work import FLASH_BACKWARD, cost, refuse_parameters
 from . import forgetting_product
 from .forgetting_product import forgetting_attention
@@ -82,17 +82,18 @@ class ForgettingSoftmax(Attention):
     def reference(self, q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:  # type: ignore[override]
         """Compute all N × N scores, with log F added to them."""
         k, v = of_each_head(q, k, v)
-        c = log_gates.cumsum(-1)
-        scores_BHNN = q @ k.mT * self.scale + c.unsqueeze(-1) - c.unsqueeze(-2)
+        # what counts are small differences of sums over many tokens
+        c = log_gates.cumsum(-1, dtype=torch.float64)
+        scores_BHNN = q @ k.mT * self.scale + (c.unsqueeze(-1) - c.unsqueeze(-2)).to(sums(q.dtype))
         later_NN = torch.ones(scores_BHNN.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
-        return scores_BHNN.masked_fill(later_NN, -torch.inf).softmax(-1) @ v
+        return scores_BHNN.masked_fill(later_NN, -torch.inf).softmax(-1).to(v.dtype) @ v
 
     def rows(self, head: int, at: Tensor, q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:  # type: ignore[override]  # noqa: ARG002 - all heads alike
         """Compute the scores of the queries `at` with all keys."""
-        c = log_gates.cumsum(-1)
-        scores = q[at] @ k.mT * self.scale + c[at].unsqueeze(-1) - c
+        c = log_gates.cumsum(-1, dtype=torch.float64)
+        scores = q[at] @ k.mT * self.scale + (c[at].unsqueeze(-1) - c).to(sums(q.dtype))
         later = torch.arange(len(k), device=at.device) > at.unsqueeze(1)
-        return scores.masked_fill(later, -torch.inf).softmax(-1) @ v
+        return scores.masked_fill(later, -torch.inf).softmax(-1).to(v.dtype) @ v
 
     def exact(self, q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:  # type: ignore[override]
         """The same: nothing is approximated."""
@@ -119,7 +120,7 @@ class ForgettingSoftmax(Attention):
         new = log_gates.to(state.c.dtype).cumsum(-1)
         state.c[..., at : at + n] = new if at == 0 else new + state.c[..., at - 1 : at]
         since = state.c[..., at : at + n].unsqueeze(-1) - state.c[..., : at + n].unsqueeze(-2)
-        since = since.to(torch.promote_types(q.dtype, torch.float32))
+        since = since.to(sums(q.dtype))
         if n > 1:
             since.masked_fill_(torch.ones(n, at + n, dtype=torch.bool, device=q.device).triu(at + 1), -torch.inf)
         # heads of q that share a head of k and v are rows of one product
