@@ -58,12 +58,14 @@ class DeltaProduct(DeltaFamily):
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks, with a decay where the inputs have one."""
         q, k, v, beta, g = _each_write(inputs)
-        decay = Decay.of(g[:, :, :: self.writes])
+        # where nothing decays, a chunk of one row stands for all
+        decay = Decay.of((g if self.decays else g[:1, :1])[:, :, :: self.writes])
         # all writes of a token are made after its decay, and its query sees them all
         at_writes = Decay(decay.c.repeat_interleave(self.writes, 2), decay.kind)
         q, removed, remains = q.contiguous(), k * beta, at_writes.pairs_left
         scores = each_head_(q @ k.mT, remains[:, :, self.writes - 1 :: self.writes]), (removed @ k.mT).mul_(remains)
-        met = Met(scores, (decay.read(q), at_writes.read(removed)), (at_writes.write(k),), carry=decay.carry)
+        carry = decay.carry if self.decays else None
+        met = Met(scores, (decay.read(q), at_writes.read(removed)), (at_writes.write(k),), carry=carry)
         return corrected(met, v * beta, state)
 
     def by_token(self, inputs: Inputs, state: Tensor) -> Tensor:
