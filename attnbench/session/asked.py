@@ -215,12 +215,30 @@ def placing(loaded: Loaded | None) -> Iterator[None]:
             raise
         place: tuple[str | int, ...] = error.path[:1]
         if error.method:
-            place = next((at for at, method in _methods(loaded.suite) if method.when == error.method.when), place)
-        elif error.path and any(
-            error.path[0] in on.model_fields_set for kind, on in loaded.suite.on.items() if kind == error.kind
-        ):
+            method, kind = error.method, error.kind
+
+            def likeness(each: tuple[tuple[str | int, ...], Method]) -> tuple[bool, ...]:
+                """Say how far it is the method that is meant; other arguments may have changed its parameters."""
+                at, known = each
+                return known == method, (known.name, known.when) == (method.name, method.when), at[:2] == ("on", kind)
+
+            place, _ = max(_methods(loaded.suite), key=likeness)
+        elif _is_overridden(loaded.suite, error):
             place = ("on", error.kind, *place)
         raise UsageError(loaded.source.line((*place, *error.path[1:]), error.why)) from None
+
+
+def _is_overridden(suite: Suite, error: UnfitError) -> bool:
+    """Say whether what is wrong is written for one kind of device."""
+    first, *rest = error.path or ("",)
+    here = getattr(suite.on.get(error.kind), first, None)
+    if here is None:
+        return False
+    if rest:
+        return bool(here.model_fields_set.issuperset(rest))
+    # a model is replaced as a whole, the others key by key
+    is_whole = first == "model" or getattr(suite, first) is None
+    return is_whole or any(re.search(rf"\b{name}\b", error.why) for name in here.model_fields_set)
 
 
 def check_methods(loaded: Loaded | None, scouted: Scouted, *others: Scouted) -> None:

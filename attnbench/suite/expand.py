@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -16,7 +16,7 @@ from attnbench.schema.model import TIMED, Model
 from attnbench.schema.problem import Problem
 from attnbench.schema.suite import MOST_PROCESSES, Method, Suite
 from attnbench.schema.training import Training
-from attnbench.suite.load import SuiteError
+from attnbench.suite.load import SuiteError, words
 from attnbench.suite.models import ModelError, sizes_of
 
 MOST_CELLS = 100_000
@@ -33,7 +33,7 @@ class UnfitError(SuiteError):
     def __init__(self, suite: Suite, path: tuple[str, ...], why: str, method: Method | None = None) -> None:
         super().__init__(f"suite {suite.name!r}: {'.'.join(path)}{': ' * bool(path)}{why}")
         self.path, self.why, self.method = path, why, method
-        self.kind = suite.device.partition(":")[0]
+        self.kind: Literal["cpu", "cuda"] = "cuda" if suite.device.startswith("cuda") else "cpu"
 
 
 def expand(suite: Suite, numbers: Sequence[int] | None = None) -> list[Cell]:
@@ -93,7 +93,6 @@ class Bundles:
             if size in earlier:
                 # fewer or more tokens make the same bundle
                 return []
-        # judged with its cells, for a `when` may leave none of a shape that makes no problem
         problem = Problem.model_construct(
             B=size, H=H, N=N, D=D, M=M or D, kv_heads=kv_heads or H, dtype=dtype, causal=causal, padding=padding
         )
@@ -122,6 +121,9 @@ class Bundles:
                         if not when(Cell.model_construct(**cell).values):
                             continue
                 with self._about("axes"):
+                    if not found:
+                        # judged here, for a `when` may leave no cell of a shape that makes no problem
+                        cell["problem"] = same["problem"] = Problem.model_validate(dict(problem))
                     found.setdefault(f"{name} {sorted(params.items())!r}", Cell.model_validate(cell))
         if found:
             self._refuse_odd_models(next(iter(found.values())))
@@ -152,7 +154,10 @@ class Bundles:
         try:
             yield
         except (ValueError, ModelError) as error:
-            why = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else str(error)
+            why = str(error)
+            if isinstance(error, ValidationError):
+                first = error.errors()[0]
+                why = ": ".join([*map(str, first["loc"][-1:]), words(first)])
             raise UnfitError(self._suite, path, why, method) from None
 
     def _workload(self, number: int) -> tuple[Workload, dict[str, object]]:

@@ -181,6 +181,7 @@ def test_a_thousand_million_cells_are_refused_before_any_is_built() -> None:
         ({"methods": [{"name": "m", "when": "N > 8"}]}, "no cell is left"),
         ({"methods": [{"name": "m", "params": {"a": math.nan}}]}, "a=nan: it is no finite number"),
         ({"axes": {"N": 8, "scale": math.inf}}, "scale=inf: it is no finite number"),
+        ({"axes": {"N": 1, "tokens": 2**24}}, r"^suite 's': axes: B: input .* equal to 1048576; it is 16777216$"),
         ({**MODEL, "axes": {"N": 9, "causal": True}, "workloads": ["train"]}, "copy repeats the first half of .*; N=9 must"),
         ({**MODEL, "workloads": ["generate"], "training": {"softmax_every": 1}}, "4 layers are no hybrid; set 0, or from 2"),
         ({**MODEL, "workloads": ["train"], "training": {"softmax_every": 5}}, "with softmax_every=5, 4 layers are no hybrid"),
