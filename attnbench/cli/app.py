@@ -13,7 +13,7 @@ import typer
 
 from attnbench.cli.measuring import measuring
 from attnbench.cli.reading import reading
-from attnbench.cli.terminal import explained
+from attnbench.cli.terminal import explained, speak_plainly
 from attnbench.version import __version__
 
 app = typer.Typer(
@@ -47,5 +47,6 @@ def main() -> None:
     if sys.stdout is None:
         # it was closed, and the next file that is opened would be taken for it
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as this process lives
+    speak_plainly()
     with explained():
         app()

@@ -41,7 +41,6 @@ from attnbench.cli.terminal import (
     at_work,
     check_outs,
     explained,
-    plainly,
     print_answer,
     print_text,
     write_out,
@@ -193,7 +192,7 @@ def rerun(
     with at_work() as terminal:
         how: Measuring = {"replicates": replicates, "results": results, "wait": not no_wait, "reporter": terminal}
         made, verdict = attnbench.rerun(run, cell, margin=margin, **how)
-        print(plainly(str(verdict)))
+        print(verdict)
         terminal.say(f"records, tables and plots: {made.path}")
         refuse_nothing(made, terminal)
 
@@ -363,7 +362,7 @@ def selfcheck(  # noqa: PLR0913, PLR0917 - one parameter an option
         done = attnbench.selfcheck(
             method, N=n, causal=causal, verdicts=verdicts, seconds=seconds, margin=margin, inject=inject, resume=resume, **how
         )
-    print(plainly(str(done)))
+    print(done)
     kept = f"{textwrap.fill(done.kept, 80)}\n" if done.kept else ""
     print(f"\n{kept}records and figures: {done.folder.path}")
     if not done.found.measured:

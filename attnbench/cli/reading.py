@@ -19,7 +19,6 @@ from attnbench.cli.terminal import (
     at_work,
     check_outs,
     explained,
-    plainly,
     print_answer,
     print_text,
     write_below,
@@ -205,7 +204,7 @@ def published(
     check_outs([out] if out else [], ("md",))
     text = attnbench.published(*runs, reporter=Terminal())
     if out is None:
-        print(plainly(text), end="")
+        print(text, end="")
     else:
         write_out(out, text.encode())
 
@@ -258,7 +257,7 @@ def export(
     elif form.folder:
         write_below(out, made.files)
     elif out == _STDOUT:
-        sys.stdout.write("".join(content.decode() for content in made.files.values()))
+        sys.stdout.buffer.write(b"".join(made.files.values()))
     else:
         write_out(out, next(iter(made.files.values())))
     for note in made.notes:
@@ -296,7 +295,7 @@ def history_list(history: HistoryArgument) -> None:
         started, machine = entry.started[:16].replace("T", " "), shorten(entry.machine, _MACHINE)
         rows.append([entry.suite, one_line(entry.run), started, machine, one_line(entry.short_commit), cells])
     headers = ("suite", "run", "started (UTC)", "machine", "commit", "cells")
-    print(plainly(tabulate(rows, headers, tablefmt="simple", disable_numparse=True)))
+    print(tabulate(rows, headers, tablefmt="simple", disable_numparse=True))
 
 
 @reading.command()

@@ -1,5 +1,6 @@
 """The terminal of a user: progress and errors on stderr, answers on stdout, files by their names; and how a command ends."""
 
+import codecs
 import os
 import shlex
 import signal
@@ -7,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -102,7 +104,7 @@ class Terminal(Reporter):
         """Print one line, above the bar where there is one."""
         line = "".join(letter if letter.isprintable() else " " for letter in text)
         with self._as_far_as_it_is_taken():
-            self._console.print(plainly(line, sys.stderr), markup=False, soft_wrap=True)
+            self._console.print(line, markup=False, soft_wrap=True)
 
     def step(self, doing: str, done: int, total: int, left: str = "") -> None:
         """Draw the bar."""
@@ -166,23 +168,27 @@ def at_work(*, yes: bool = False) -> Iterator[Terminal]:
             signal.signal(each, handler)
 
 
-def _is_unicode(stream: object) -> bool:
-    return "utf" in (getattr(stream, "encoding", None) or "ascii").lower()
-
-
 def print_text(text: Callable[..., str]) -> None:
     """Print what `text(unicode=…)` gives for this terminal."""
-    print(text(unicode=_is_unicode(sys.stdout)))
+    print(text(unicode="utf" in (sys.stdout.encoding or "ascii").lower()))
 
 
-def plainly(text: str, stream: object = None) -> str:
-    """Write a text in letters that stdout takes, or another stream."""
-    if _is_unicode(stream or sys.stdout):
-        return text
+def speak_plainly() -> None:
+    """Let stdout and stderr take any text: in plain letters where they lack its own, and bytes that are no text as they are."""
 
-    from attnbench.report.text.names import ascii_only
+    def plain(error: UnicodeError) -> tuple[bytes, int]:
+        # imported where it is needed: `attnbench --help` needs no names
+        from attnbench.report.text.names import ascii_only
 
-    return ascii_only(text)
+        assert isinstance(error, UnicodeEncodeError)
+        text = error.object[error.start : error.end]
+        letters = (letter if "\udc80" <= letter <= "\udcff" else ascii_only(letter) for letter in text)
+        return "".join(letters).encode("ascii", "surrogateescape"), error.end
+
+    codecs.register_error("attnbench.plain", plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="attnbench.plain")
 
 
 def check_outs(outs: Sequence[Path], forms: Sequence[str]) -> None:
@@ -194,7 +200,7 @@ def check_outs(outs: Sequence[Path], forms: Sequence[str]) -> None:
 
 def print_answer(text: str, outs: Sequence[Path], content: Callable[[str], bytes]) -> None:
     """Print what a question came to, and write it to files, the form of each by its name. Raises ArgumentError."""
-    print(plainly(text))
+    print(text)
     for out in outs:
         write_out(out, content(out.suffix.removeprefix(".")))
 
@@ -202,7 +208,6 @@ def print_answer(text: str, outs: Sequence[Path], content: Callable[[str], bytes
 def write_out(out: Path, content: bytes, option: str = "out") -> None:
     """Write the file that an option names, and the folders above it, and say which. Raises ArgumentError."""
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
         write_named(out, content)
     except FileExistsError:
         raise ArgumentError(option, out, f"{out.parent} is no folder") from None

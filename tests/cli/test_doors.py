@@ -1,5 +1,6 @@
 """At the door: `plan`, `methods`, `doctor`, `check`; how one's own class comes in; and that no command imports too much."""
 
+import io
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 
 from attnbench import registry
+from attnbench.cli import app
 from tests.cli.conftest import Find, Run, Stored, Write, fine
 
 GOOD = "name: s\naxes: {N: 128, H: 2, D: 16}\nbudget: {seconds: 0.2}\nreplicates: 1\nreport: {tables: [summary], plots: []}\n"
@@ -63,6 +65,16 @@ def test_a_run_says_at_its_start_what_disturbs_the_machine(here: Run, suite: Wri
     first = next(line for line in done.stderr.splitlines() if not line.startswith("waiting for "))
     assert first.startswith("this machine is disturbed, and times will scatter: load: 99.00 over the last minute")
     assert first.endswith("attnbench doctor says more")
+
+
+def test_what_stdout_has_no_letters_for_is_written_in_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = io.BytesIO()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(taken, "ascii"))
+    monkeypatch.setattr(sys, "argv", ["attnbench", "suites", "copy", "quick", "3 µs ±1 ² caf\udce9.yaml"])
+    with pytest.raises(SystemExit, match="0"):
+        app.main()
+    assert taken.getvalue() == b"3 us +-1 ? caf\xe9.yaml\n"
 
 
 def test_methods_still_lists_the_others_where_one_cannot_be_imported(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
