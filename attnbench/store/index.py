@@ -22,10 +22,10 @@ from attnbench.store.cache import cache_folder
 from attnbench.store.history import History
 from attnbench.store.run_folder import StoreError
 
-VERSION = 3
+VERSION = 4
 """The version of the layout and of what is kept of a run; where a file has another version, all runs are read again."""
 _LAYOUT = """
-create table runs (id integer primary key, place text unique not null, stamp text, entry text not null);
+create table runs (id integer primary key, place blob unique not null, stamp text, entry text not null);
 create table series (
     id integer primary key, suite text not null, machine text not null, key text not null, cell text not null,
     unique (suite, machine, key)
@@ -87,16 +87,16 @@ class Index(AbstractContextManager["Index"]):
 
     def stamps(self) -> dict[str, str | None]:
         """Return by place the stamp that each run had when it was read; None where it could not be read."""
-        return dict(self._base.execute("select place, stamp from runs"))
+        rows = self._base.execute("select cast(place as blob), stamp from runs")
+        return {place.decode(errors="surrogateescape"): stamp for place, stamp in rows}
 
     def forget(self, places: Iterable[str]) -> None:
         """Remove these runs from the index."""
-        chosen = (json.dumps(list(places)),)
+        gone = set(map(_as_bytes, places))
         with self._whole():
-            ids = "select id from runs where place in (select value from json_each(?))"
-            for table in ("points", "figures"):
-                self._base.execute(f"delete from {table} where run in ({ids})", chosen)  # noqa: S608 - of constants
-            self._base.execute("delete from runs where place in (select value from json_each(?))", chosen)
+            ids = json.dumps([number for number, place in self._base.execute("select id, place from runs") if place in gone])
+            for column in ("points where run", "figures where run", "runs where id"):
+                self._base.execute(f"delete from {column} in (select value from json_each(?))", (ids,))  # noqa: S608 - of constants
 
     def add(self, entry: Entry, points: Iterable[Point] = (), stamp: str | None = None) -> None:
         """Add one run with all its points."""
@@ -104,7 +104,7 @@ class Index(AbstractContextManager["Index"]):
             text = json.dumps(asdict(entry))
             # ignored where another process was quicker
             insert = "insert or ignore into runs (place, stamp, entry) values (?, ?, ?)"
-            done = self._base.execute(insert, (entry.place, stamp, text))
+            done = self._base.execute(insert, (_as_bytes(entry.place), stamp, text))
             if not done.rowcount or done.lastrowid is None:
                 return
             rows: list[tuple[int | float | None, ...]] = []
@@ -229,6 +229,11 @@ def look_up(history: History, summarize: Summarize, wanted: Wanted, quantity: st
 def index_file(history: History) -> Path:
     """Return the file in which the index of a history is kept."""
     return cache_folder() / f"history-{hashlib.sha256(os.fsencode(history.address)).hexdigest()[:16]}.sqlite"
+
+
+def _as_bytes(place: str) -> bytes:
+    """Write a place as its folder is called, whose name may be no text."""
+    return place.encode(errors="surrogateescape")
 
 
 def _refresh(index: Index, history: History, summarize: Summarize, say: Say) -> None:
