@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
-from attnbench.library.runs import Run, RunLike, read
+from attnbench.library.runs import Run, RunLike, other_than_run, read
 from attnbench.schema.errors import UsageError
 from attnbench.schema.run import RunInfo, joined, new_id
 from attnbench.session.lanes import Shard
@@ -18,7 +18,7 @@ def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | 
 
     The URL of a history, as s3://bucket/shards, stands for all its runs. What was measured on unlike devices is told apart in
     the new run. Shards that are missing are said.
-    Raises UsageError where the suites are not the same, or two runs measured the same cell; StoreError.
+    Raises UsageError where one is no run of a suite, the suites are not the same, or two measured the same cell; StoreError.
     """
     with ExitStack() as opened:
         given = [folder for each in runs for folder in _folders(each, opened)]
@@ -27,6 +27,9 @@ def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | 
         if not folders:
             raise UsageError("name the runs to merge, as attnbench merge results/scaling/*")
         infos = [folder.own() for folder in folders]
+        for folder, info in zip(folders, infos, strict=True):
+            if why := other_than_run(folder.path, info):
+                raise UsageError(f"{folder.path} is not merged: {why}")
         _refuse_unlike(folders, infos)
         _refuse_doubles(given)
         now = datetime.now(UTC)

@@ -16,6 +16,8 @@ workloads: [train]
 training: {task: copy, layers: 1, updates: 2}
 methods: ["plain:Plain", "lengths:Level"]
 """
+TWICE = "methods: [{name: vq.gau, when: pairs > 1}]\non:\n  cpu:\n    methods: [{name: softmax.naive, when: pairs > 1}]\n"
+HYBRID = "methods: [softmax.sdpa]\nworkloads: train\ntraining: {softmax_every: 1}\non: {cpu: {training: {updates: 1}}}\n"
 RUN = "results/made/one"
 SHARE = "write the number of the share and how many there are, as 3/8"
 
@@ -211,6 +213,7 @@ def test_what_is_no_run_does_not_go_on_as_one(changes: dict[str, str], says: str
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
     file.with_name("records.jsonl").unlink()
     assert f"{RUN} does not go on as a run: {says}" in refused(scene, tmp_path, 2, "run", "--resume", RUN)
+    assert f"{RUN} is not merged: {says}" in refused(scene, tmp_path, 2, "merge", RUN)
     assert f"4 of 4 cells were not run; {says}" in refused(scene, tmp_path, 2, "history", "add", RUN, "--to", "kept")
 
 
@@ -227,10 +230,12 @@ def test_what_is_no_run_does_not_go_on_as_one(changes: dict[str, str], says: str
             "methods:\n  - {name: softmax.naive, when: N > 1}\n  - {name: softmax.sdpa, when: N > 'a'}\n",
             ["s.yaml:6:26: methods.1.when: \"N > 'a'\" compares 128 with 'a'"],
         ),
+        ("plan", TWICE, ["s.yaml:7:37: on.cpu.methods.0.when: 'pairs > 1' compares None with 1"]),
+        ("plan", HYBRID, ["s.yaml:6:12: training.softmax_every: with softmax_every=1"]),
         ("run", f"methods: [{{name: linear.chunked, params: {{chunk: [{MANY}]}}}}]\n", ["add --yes to measure them all"]),
         ("run", "methods: [softmax.sdpa, softmax.naive]\nreplicates: 600000\n", ["suite 's' has 2 cells x 600,000 replicates"]),
     ],
-    ids=["method", "class", "parameter", "several", "override", "when", "cells", "processes"],
+    ids=["method", "class", "parameter", "several", "override", "when", "device", "base", "cells", "processes"],
 )
 def test_errors_of_a_suite_have_places(name: str, text: str, says: list[str], here: Run, suite: Write, tmp_path: Path) -> None:
     suite(GOOD + text)
