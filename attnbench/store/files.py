@@ -71,10 +71,11 @@ def write_durably(file: Path, content: bytes) -> None:
 
 
 def write_named(file: Path, content: bytes) -> None:
-    """Write the file that a user named, as a whole. Raises OSError.
+    """Write the file that a user named, as a whole, and the folders above it. Raises OSError.
 
     A device, a pipe or a link that is already there stays what it is and is written into.
     """
+    file.parent.mkdir(parents=True, exist_ok=True)
     if os.path.lexists(file) and not stat.S_ISREG(file.lstat().st_mode):
         file.write_bytes(content)
     else:

@@ -50,6 +50,8 @@ def test_a_file_that_a_user_names_is_replaced_as_a_whole_and_a_link_is_written_t
     write_named(tmp_path / "out", b"newer")
     assert (tmp_path / "out").is_symlink()
     assert mine.read_bytes() == b"newer"
+    write_named(tmp_path / "new" / "folder" / "file", b"new")
+    assert (tmp_path / "new" / "folder" / "file").read_bytes() == b"new"
 
 
 def test_a_pipe_that_a_user_names_stays_one_and_its_reader_gets_all_of_it(tmp_path: Path) -> None:
