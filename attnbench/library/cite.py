@@ -60,6 +60,7 @@ def _bibtex(findings: Findings) -> str:
     )
     commit = f", commit {str(run.git['commit'])[:12]}" if run.git.get("commit") else ""
     note = f"suite {run.suite.name}, digest {run.suite.digest}{commit}; run {run.id}"
+    known = {"attnbench"}
     entries = [
         "@software{attnbench,\n  title = {attnbench: time, memory and quality of efficient attentions},\n"
         f"  author = {{{{The attnbench authors}}}},\n  year = {{{run.started[:4]}}},\n  note = {{{escape(note)}}}\n}}"
@@ -67,7 +68,11 @@ def _bibtex(findings: Findings) -> str:
     for paper, names in sorted(papers.items()):
         key, lines = f"arxiv-{paper}", f"  archivePrefix = {{arXiv}},\n  eprint = {{{paper}}}"
         if not _NUMBER.fullmatch(paper):
-            key, lines = re.sub(r"[^a-z0-9]+", "-", paper.lower()).strip("-"), f"  title = {{{{{escape(paper)}}}}}"
+            # a title may have no plain letter, or only those of another one
+            plain = re.sub(r"[^a-z0-9]+", "-", paper.lower()).strip("-") or "paper"
+            keys = (plain, *(f"{plain}-{number}" for number in range(2, 2 + len(papers))))
+            key, lines = next(each for each in keys if each not in known), f"  title = {{{{{escape(paper)}}}}}"
+        known.add(key)
         entries.append(f"@misc{{{key},\n{lines},\n  note = {{{escape(', '.join(names))}}}\n}}")
     return "\n\n".join(entries) + "\n"
 
