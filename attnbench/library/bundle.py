@@ -174,7 +174,9 @@ def _requirements(wheel: Path, extra: str, python: str) -> Iterator[Requirement]
 
 
 def _version(requirement: Requirement) -> str:
-    """Return `==` the version that is installed here, if it suits, or else what the requirement says."""
+    """Return `==` the version that is installed here, if it suits, or else what the requirement says, such as an address."""
+    if requirement.url is not None:
+        return f" @ {requirement.url}"
     here = version(requirement.name)
     suits = here is not None and requirement.specifier.contains(here, prereleases=True)
     return f"=={here}" if suits else str(requirement.specifier)
