@@ -29,7 +29,7 @@ def portions(devices: Devices = (), lanes: int | None = None) -> tuple[Portion, 
         if lanes is not None:
             if words:
                 raise ArgumentError("lanes", lanes, "lanes share the cores of a CPU; each GPU of --devices is a lane already")
-            return tuple(of_cores(lanes)) if lanes > 1 else (ALL,)
+            return (ALL,) if lanes == 1 else tuple(of_cores(lanes))
         if words == ["all"]:
             if not (count := _count_gpus()):
                 raise ValueError("no GPU can be found, or CUDA_VISIBLE_DEVICES hides them")
@@ -38,7 +38,7 @@ def portions(devices: Devices = (), lanes: int | None = None) -> tuple[Portion, 
     except nvml.NvmlUnavailableError as error:
         raise ArgumentError("devices", "all", f"no GPU can be found: {error}; name them: cuda:0,cuda:1") from None
     except ValueError as error:
-        raise ArgumentError("lanes" if lanes else "devices", lanes or ",".join(words), str(error)) from None
+        raise ArgumentError("devices" if lanes is None else "lanes", words if lanes is None else lanes, str(error)) from None
 
 
 def _count_gpus() -> int:

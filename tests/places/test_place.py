@@ -218,8 +218,10 @@ def test_like_devices_share_a_check_that_both_want_and_unlike_ones_make_their_ow
     assert [sum(job.phase is Pass.CHECK for job in head.jobs) for head in heads] == checks
 
 
-def test_an_empty_word_names_no_devices() -> None:
-    assert portions("") == portions(()) == (ALL,)
+def test_an_empty_word_names_no_devices_and_no_lane_is_refused() -> None:
+    assert portions("") == portions(()) == portions(lanes=1) == (ALL,)
+    with pytest.raises(ArgumentError, match="lanes=0: this process may use"):
+        portions(lanes=0)
 
 
 @pytest.mark.parametrize(
