@@ -69,12 +69,11 @@ def test_a_run_says_at_its_start_what_disturbs_the_machine(here: Run, suite: Wri
 
 def test_what_stdout_has_no_letters_for_is_written_in_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = io.BytesIO()
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(taken, "ascii"))
-    monkeypatch.setattr(sys, "argv", ["attnbench", "suites", "copy", "quick", "3 µs ±1 ² caf\udce9.yaml"])
+    monkeypatch.setattr(sys, "argv", ["attnbench", "suites", "copy", "quick", f"{tmp_path}/3 µs ±1 ² caf\udce9.yaml"])
     with pytest.raises(SystemExit, match="0"):
         app.main()
-    assert taken.getvalue() == b"3 us +-1 ? caf\xe9.yaml\n"
+    assert taken.getvalue().endswith(b"/3 us +-1 ? caf\xe9.yaml\n")
 
 
 def test_methods_still_lists_the_others_where_one_cannot_be_imported(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
