@@ -5,6 +5,7 @@ The list of methods is read without importing any of them, and nothing here impo
 
 import importlib
 import importlib.util
+import shlex
 import sys
 from collections.abc import Callable
 from functools import cache, partial
@@ -217,4 +218,4 @@ def _build(method: "type[Attention]", cells: "list[Cell]") -> "Attention":
 
 def pip_line(name: str, absent: tuple[str, ...]) -> str:
     """Return the pip command that installs what a method lacks."""
-    return f"{name} needs {', '.join(absent)}: pip install {' '.join(repr(a) if '>' in a else a for a in absent)}"
+    return f"{name} needs {', '.join(absent)}: pip install {shlex.join(absent)}"
