@@ -131,6 +131,7 @@ def refuse_others(suite: SuiteLike | None, only: Only, how: Measuring) -> None:
     Where the suite is named again, its methods, device and replicates are held against those of the run later.
     """
     found = [*only.given, *(name for name in ("impl", "device", "replicates") if not suite and how.get(name))]
+    found += ["results"] if str(how.get("results", How.results)) != How.results else []
     if found:
         raise UsageError(f"a run goes on as it was begun; leave out {', '.join(found)}, or start a new one")
 

@@ -215,7 +215,7 @@ def test_a_run_goes_on_from_python_after_it_was_interrupted(monkeypatch: pytest.
     assert attnbench.run(resume=folder).frame().n_replicates.to_list() == [2]
 
 
-@pytest.mark.parametrize("given", [{"replicates": 9}, {"device": "cpu"}, {"impl": "softmax.sdpa"}, {"causal": False}])
+@pytest.mark.parametrize("given", [{"replicates": 9}, {"device": "cpu"}, {"impl": "a:B"}, {"causal": False}, {"results": "x"}])
 def test_a_run_goes_on_as_it_was_begun(given: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(attnbench.UsageError, match="a run goes on as it was begun; leave out"):
         attnbench.run(resume=tmp_path, **given)
