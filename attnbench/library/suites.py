@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
-from attnbench.schema.errors import ArgumentError, UsageError
+from attnbench.schema.errors import UsageError
 from attnbench.session.asked import one_of
 from attnbench.suite.load import shipped
 
@@ -28,5 +28,5 @@ def copy_suite(name: str, to: str | Path | None = None) -> Path:
     except FileExistsError:
         raise UsageError(f"{file} is there already, and is not overwritten; name another file") from None
     except OSError as error:
-        raise ArgumentError("to", file, str(error.strerror)) from None
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from None
     return file

@@ -4,6 +4,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import ClassVar
 
+_PLACED = frozenset({"cell", "name", "pattern"})
+"""Arguments that commands know by their place: `rerun` and `trace`, `suites copy`, `methods`."""
+
 
 class AttnbenchError(Exception):
     """The message says what went wrong and what to do; by itself it means that the machine or the disk failed."""
@@ -31,8 +34,9 @@ class ArgumentError(UsageError):
 
     @property
     def as_option(self) -> str:
-        """The same for who reads a terminal: `--margin 5x: write a share`."""
-        return f"--{self.argument.replace('_', '-')} {self.given}: {self.problem}"
+        """The same for who reads a terminal: `--margin 5x: write a share`, and `CELL 0f3: …` of what no option names there."""
+        name = self.argument.upper() if self.argument in _PLACED else f"--{self.argument.replace('_', '-')}"
+        return f"{name} {self.given}: {self.problem}"
 
 
 def did_you_mean(written: str, known: Iterable[str], most: int = 1) -> str:

@@ -81,6 +81,8 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("run s.yaml --impl absent.py:Mine", "there is no file absent.py"),
         ("run quick --impl \udcff.py:Mine", "write it as module:Class or path/to/file.py:Class"),
         ("methods --impl nobody:Knows", "nobody:Knows: there is no module 'nobody', here or installed"),
+        ("methods linear.fast*r", "error: PATTERN linear.fast*r: no method"),
+        ("suites copy quik", "error: NAME quik: did you mean 'quick'?"),
         # check
         ("check softmax.spda", "no method 'softmax.spda'; did you mean 'softmax.sdpa'"),
         ("check faulty:Unfinished", "faulty:Unfinished is not finished: it has no paper, no reference"),
@@ -173,8 +175,6 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         # what is no run
         ("run --resume empty", "empty is not a run folder"),
         ("history add empty --to kept", "empty is not a run folder"),
-        ("compare nowhere", "nowhere is not a run folder"),
-        ("record nowhere --out x.safetensors", "nowhere is not a run folder"),
         (
             f"record {RUN} --text x --out x.safetensors",
             "--text x: a model of transformers reads it; one of a run reads its own",
