@@ -10,6 +10,7 @@ from attnbench.schema.run import RunInfo, joined, new_id
 from attnbench.session.lanes import Shard
 from attnbench.session.reporter import Reporter
 from attnbench.store.history import open_history
+from attnbench.store.lock import refuse_unended
 from attnbench.store.run_folder import RunFolder
 
 
@@ -18,7 +19,8 @@ def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | 
 
     The URL of a history, as s3://bucket/shards, stands for all its runs. What was measured on unlike devices is told apart in
     the new run. Shards that are missing are said.
-    Raises UsageError where one is no run of a suite, the suites are not the same, or two measured the same cell; StoreError.
+    Raises UsageError where one is no run of a suite or is still being written, the suites differ, or two runs measured
+    the same cell; StoreError.
     """
     with ExitStack() as opened:
         given = [folder for each in runs for folder in _folders(each, opened)]
@@ -30,6 +32,7 @@ def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | 
         for folder, info in zip(folders, infos, strict=True):
             if why := other_than_run(folder.path, info):
                 raise UsageError(f"{folder.path} is not merged: {why}")
+            refuse_unended(folder.path)
         _refuse_unlike(folders, infos)
         _refuse_doubles(given)
         now = datetime.now(UTC)

@@ -3,19 +3,19 @@
 It is a folder of this machine, or at a URL on any file system that fsspec knows.
 """
 
-import fcntl
 import os
 import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from attnbench.schema.errors import UsageError
 from attnbench.schema.run import RunInfo
-from attnbench.store.files import open_to_read, sync
+from attnbench.store.files import sync
+from attnbench.store.lock import refuse_unended
 from attnbench.store.run_folder import RUN, RunFolder, StoreError, is_of_run, safe_name
 from attnbench.store.scratch import scratch
 
@@ -69,16 +69,8 @@ def files_of(run: Path) -> Iterator[Path]:
 
 
 def _refuse_what_cannot_be_added(run: Path) -> None:
-    """Raise HistoryError for a run that is still being written, or holds links."""
-    for lock in run.glob("run*.lock"):
-        # no lock file, or a file system without locks: nobody can be asked
-        with suppress(OSError):
-            try:
-                with open_to_read(lock) as file:
-                    # a run that is still going on holds it
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise HistoryError(f"{run} is still being written; add it when `attnbench run` has ended") from None
+    """Raise LockedError for a run that is still being written, HistoryError for one that holds links."""
+    refuse_unended(run)
     for inner in files_of(run):
         # a link in the run of a stranger could add any file of this machine
         if (run / inner).is_symlink():
@@ -113,7 +105,7 @@ class LocalHistory:
         return (self.root / place).exists()
 
     def put(self, run: Path, place: str) -> None:
-        """Copy a run to a folder beside a free place, which is then renamed. Raises HistoryError, StoreError."""
+        """Copy a run to a folder beside a free place, which is then renamed. Raises HistoryError, LockedError, StoreError."""
         _refuse_what_cannot_be_added(run)
         target = self.root / place
         partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
@@ -192,7 +184,7 @@ class RemoteHistory:
             return bool(self._files.exists(f"{self._root}/{place}/{RUN}"))
 
     def put(self, run: Path, place: str) -> None:
-        """Upload the records of a run first, and run.json when everything else is there. Raises HistoryError, StoreError."""
+        """Upload the records of a run first, and run.json last. Raises HistoryError, LockedError, StoreError."""
         _refuse_what_cannot_be_added(run)
         with self._told(f"cannot take {run}"):
             for file in sorted(files_of(run), key=lambda file: file == Path(RUN)):

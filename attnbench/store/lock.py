@@ -5,13 +5,13 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
 from attnbench.schema.errors import UsageError
-from attnbench.store.files import open_to_write
+from attnbench.store.files import open_to_read, open_to_write
 
 
 class LockedError(UsageError):
@@ -52,6 +52,19 @@ def locked(file: Path, *, shared: bool = False) -> Iterator[str | None]:
         finally:
             # emptied and not removed: otherwise two processes could lock two files of the same name
             handle.truncate(0)
+
+
+def refuse_unended(run: Path) -> None:
+    """Raise LockedError for a run that is still being written, or a part of it."""
+    for lock in run.glob("run*.lock"):
+        # no lock file, or a file system without locks: nobody can be asked
+        with suppress(OSError):
+            try:
+                with open_to_read(lock) as file:
+                    # a run that is still going on holds it
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LockedError(f"{run} is still being written; take it when `attnbench run` has ended") from None
 
 
 def _holder(file: IO[str]) -> str | None:

@@ -107,7 +107,6 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("show linear.chunked --param chunk=x", "chunk='x'"),
         # searches
         ("maxlen softmax.spda", "softmax.spda: neither a suite nor a method; did you mean 'softmax.sdpa'"),
-        ("maxlen nobody:Knows", "nobody:Knows: there is no module 'nobody', here or installed"),
         ("maxlen lsh.reformer(rnds=8)", "--methods lsh.reformer(rnds=8): the method has no such parameter"),
         ("maxlen softmax.sdpa+packed quick scaling", "error: quick, scaling: at most one suite"),
         ("maxlen quick --method linear.chunky", "--method linear.chunky: no such method; did you mean 'linear.chunked'"),
@@ -161,7 +160,6 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("trend empty", "empty holds no run; a history is a folder of <suite>/<run id>/ folders"),
         ("trend results --suite maed", "did you mean 'made'?"),
         ("trend results --metric tiem", "--metric tiem: did you mean 'time'? there are: "),
-        ("trend results --margin much", "--margin much: write a share"),
         ("trend results --since yesterday", "--since yesterday: write a date as 2026-01-31"),
         ("trend results --png trend.jpg", "--png trend.jpg: a picture is .png, .svg or .pdf"),
         (f"trend results --html {RUN}/run.json/page.html", "run.json is no folder"),

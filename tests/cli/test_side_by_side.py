@@ -123,6 +123,8 @@ def test_a_run_that_was_cut_off_as_a_share_and_went_on_as_a_whole_is_merged(run:
     assert len(read(merged)) == 5
     with pytest.raises(UsageError, match="both measured the same 4 cells; merge only one of them"):
         merge(whole.path, merged, results=tmp_path / "merged")
+    with locked(whole.lock), pytest.raises(UsageError, match="still being written"):
+        merge(whole.path, results=tmp_path / "merged")
 
 
 @pytest.fixture

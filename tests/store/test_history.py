@@ -10,7 +10,7 @@ from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[impor
 
 from attnbench.schema.run import RunInfo
 from attnbench.store.history import History, HistoryError, LocalHistory, open_history, place_of
-from attnbench.store.lock import locked
+from attnbench.store.lock import LockedError, locked
 from attnbench.store.run_folder import RunFolder, StoreError
 from tests.store.conftest import Numbered
 
@@ -52,7 +52,7 @@ def test_a_run_that_was_added_is_read_back_whole(history: History, run: Path, ru
 
 
 def test_a_run_that_is_being_written_or_has_a_link_in_it_is_not_taken(history: History, run: Path, tmp_path: Path) -> None:
-    with locked(run / "run.lock"), pytest.raises(HistoryError, match="still being written"):
+    with locked(run / "run.lock"), pytest.raises(LockedError, match="still being written"):
         history.put(run, "s/i")
     (tmp_path / "mine").write_text("mine")
     for elsewhere in ("mine", "", "nowhere"):
