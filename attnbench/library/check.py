@@ -84,7 +84,8 @@ def check(
             "methods": ({"name": name, "params": {each: (value,) for each, value in params.items()}},),
             "workloads": ("forward", "decode"),
         },
-        {"N": N, "width": width, "dtype": dtype, "device": asked.device, "params": params},
+        {"N": N, "D": width, "dtype": dtype, "device": asked.device, "params": params},
+        {"D": "width"},
     )
     with Scene(asked) as scene:
         scouted = scene.scout(suite, roof=False)

@@ -156,16 +156,20 @@ def parameters(given: Sequence[str], argument: str = "param") -> dict[str, Scala
     return found
 
 
-def validated(data: Mapping[str, object], given: Mapping[str, object]) -> Suite:
-    """Make a suite of these fields. Raises ArgumentError for one that does not fit, UsageError where they clash."""
+def validated(data: Mapping[str, object], given: Mapping[str, object], called: Mapping[str, str] | None = None) -> Suite:
+    """Make a suite of these fields. Raises ArgumentError for one that does not fit, UsageError where they clash.
+
+    `given` are the arguments that fields were made of, by the name of the field; `called` those that have another name.
+    """
     try:
         return Suite.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         if not first["loc"]:
             raise UsageError(words(first)) from None
-        name = next((str(part) for part in reversed(first["loc"]) if part in given), str(first["loc"][-1]))
-        raise ArgumentError(name, given.get(name), words(first)) from None
+        keys = [part for part in reversed(first["loc"]) if isinstance(part, str)]
+        name = next((key for key in keys if key in given), keys[0])
+        raise ArgumentError((called or {}).get(name, name), given.get(name), words(first)) from None
 
 
 def _methods(suite: Suite) -> Iterator[tuple[tuple[str | int, ...], Method]]:

@@ -89,7 +89,6 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("check faulty:NeedsAPackage", "pip install 'a-package-that-nobody-has>=2'"),
         ("check import_raises:Method", "RuntimeError: cannot be imported today (import_raises.py:"),
         ("check plain:Plain+packed --param chunk=3", "--param chunk: the method has no such parameter"),
-        ("check softmax.sdpa+packed --param chunk=3", "--param chunk: the method has no such parameter"),
         ("check plain:Plain --param chunk", "--param chunk: write it as name=value"),
         ("check plain:Plain --dtype half", "--dtype half: 'half' is not known; write one of 'float64', 'float32'"),
         # show
@@ -138,7 +137,6 @@ def refused(run: Run, folder: Path, code: int, *words: str) -> str:
         ("selfcheck --verdicts 100000 --replicates 1000", "that is 200,000,000 processes; at most 1,000,000"),
         ("selfcheck --inject=-3%", "--inject -3%: write a share"),
         ("selfcheck --resume x --method m --N 64 --causal", "leave out --method, --N, --causal"),
-        ("selfcheck --verdicts 0", "--verdicts"),
         # judging
         ("compare", "name two runs, or one"),
         ("compare a b --out x.docx", "must end in one of .md, .tex"),

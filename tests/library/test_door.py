@@ -226,6 +226,8 @@ def test_a_run_goes_on_as_it_was_begun(given: dict[str, Any], tmp_path: Path) ->
 def test_what_goes_wrong_is_one_hierarchy_and_never_an_exit() -> None:
     with pytest.raises(attnbench.UsageError, match="did you mean 'quick'"):
         attnbench.run("qick")
+    with pytest.raises(attnbench.UsageError, match="width=0: input should be greater than"):
+        attnbench.check("softmax.sdpa", width=0)
     with pytest.raises(attnbench.AttnbenchError, match="is not a run folder"):
         attnbench.read("nowhere")
     with pytest.raises(attnbench.UsageError, match=r"^margin='5x': write a share"):
