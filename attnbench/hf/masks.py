@@ -24,6 +24,8 @@ class Seen:
     """The keys that exist, bool [B, S]; None where all do."""
     window: int | None
     """The last tokens that a query sees, its own among them; None where it sees all before it."""
+    dropped: int = 0
+    """The keys before these, which the cache of a layer with a window no longer has."""
 
 
 def seen(  # noqa: PLR0913 - as transformers calls it
@@ -56,7 +58,7 @@ def seen(  # noqa: PLR0913 - as transformers calls it
     if local_size is not None:
         at, there = q_offset + torch.arange(q_length), range(kv_offset, kv_offset + kv_length)
         if _is_window(mask_function, batch_size, at, there, local_size):
-            return Seen(causal=True, keys=keys, window=local_size)
+            return Seen(causal=True, keys=keys, window=local_size, dropped=kv_offset)
     kinds = "sequences packed into one row, chunks, blocks of an image or a mask of one's own"
     raise CannotError(f"this mask is neither causal nor a causal window ({kinds}), which no method here takes")
 

@@ -82,7 +82,8 @@ class _Implementation:
         H, n, S = query.shape[1], query.shape[2], key.shape[2]
         if n != S and not sees.causal:
             raise CannotError(f"{self.method}: {n} queries attend to {S} keys of another sequence; every method here is of one")
-        sees_all = sees.window is None or min(S, self.window or S) <= sees.window
+        there = sees.dropped + S
+        sees_all = sees.window is None or min(there, self.window or there) <= sees.window
         window = None if sees_all else sees.window
         if window is not None and not self.kind.windowed:
             raise CannotError(f"{self.method}: this layer sees {window} tokens only, and the method has no form with a window")

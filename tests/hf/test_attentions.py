@@ -180,7 +180,11 @@ def test_what_a_call_asks_for_beyond_a_method_is_refused_and_never_ignored(hf: A
 
     refuses("attention_dropout", model_of(attention_dropout=0.1).train())
     for method in ("linear.chunked", "sparse.local_attention", "sparse.longformer"):
-        refuses("no form with a window", model_of("mistral"), method)
+        refuses("no form with a window", (near := model_of("mistral")), method)
+    near.set_attn_implementation(hf.register("linear.chunked"))
+    with pytest.raises(hf.CannotError, match="no form with a window"):
+        # a cache drops what lies before the window
+        written(near, tokens[:, :4])
     refuses("softcap", model_of("gemma2", head_dim=16))
     refuses("mask of one's own", model_of(), attention_mask=torch.ones(3, 1, 21, 21))
     refuses("static cache", (model := model_of()), past_key_values=StaticCache(model.config, max_cache_len=64))
