@@ -239,7 +239,9 @@ class Swapped(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """Attend the layer's tokens: [B, H, n, D], [B, K, n, D], [B, K, n, M] -> [B, H, n, M]."""
-        own, cache, n = self.attention.own, self._cache, query.shape[2]
+        own, n = self.attention.own, query.shape[2]
+        # or a state would outlive its cache
+        cache, self._cache = self._cache, None
         inputs = self._inputs(scaled(query, scaling), shared(key, query, own), shared(value, query, own))
         o = value.new_zeros(*query.shape[:3], own.problem.M)
         if cache is not None and cache.count > n:

@@ -1,5 +1,6 @@
 """Methods as attention implementations of transformers, and with gates, states and weights of their own in a model's layers."""
 
+import weakref
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
@@ -354,6 +355,16 @@ def test_what_a_state_cannot_do_is_refused(hf: Any) -> None:
 
 
 def test_attentions_that_cannot_be_replaced_or_whose_inputs_are_not_known_are_refused(hf: Any) -> None:
+def test_a_state_ends_with_its_cache(hf: Any) -> None:
+    from transformers import DynamicCache
+
+    model, cache = hf.swap(model_of(), "linear.chunked"), DynamicCache()
+    logits(model, tokens_of(), past_key_values=cache)
+    state = weakref.ref(cache.layers[0])
+    del cache
+    assert state() is None
+
+
     for kind in ("gptj", "falcon", "bert"):
         with pytest.raises(hf.CannotError, match="has no causal attention that transformers lets one replace"):
             hf.swap(model_of(kind), "linear.chunked")
