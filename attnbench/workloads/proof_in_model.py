@@ -15,7 +15,7 @@ from attnbench.schema.cell import Workload
 from attnbench.schema.noun import Facts
 from attnbench.training.reading import Anew
 from attnbench.training.transformer import Transformer
-from attnbench.workloads.decoding import cut, repeated
+from attnbench.workloads.decoding import Prompt, cut, repeated
 from attnbench.workloads.holding import hold_gradients, hold_rows, weigh
 from attnbench.workloads.prepare import Generation
 from attnbench.workloads.proof import SHARE
@@ -45,7 +45,7 @@ def prove_training(model: Transformer, tokens: Tensor, seconds: float) -> Facts:
 
 
 def prove_whole_model(setting: WholeModel, seconds: float) -> Facts:
-    """Compare a swapped layer's forward, its backward where the model learns, or a step where it decodes. Raises the same."""
+    """Compare what a swapped layer does: prompt, forward and backward where the model learns, or a step. Raises the same."""
     begin, source, N = perf_counter(), random.SystemRandom(), setting.cell.problem.N
     swapped = swapped_layers(setting.model)
     if not swapped:
@@ -59,9 +59,11 @@ def prove_whole_model(setting: WholeModel, seconds: float) -> Facts:
         setting.model(tokens, use_cache=False)
     heard.remove()
     inputs = each_once(given[0], Tensor.clone)
-    by_step = setting.cell.workload is Workload.MODEL_DECODE
-    method = attention.built_for(1, N, inputs[0], Workload.DECODE if by_step else Workload.FORWARD)
-    alone = Setting(setting.cell.reshaped(B=1), method, inputs)
+    by_step, prompts = (setting.cell.workload is each for each in (Workload.MODEL_DECODE, Workload.MODEL_PREFILL))
+    # a prompt too is read by the method that decodes, where it does
+    decodes = by_step or (prompts and attention.own.decodes)
+    method = attention.built_for(1, N, inputs[0], Workload.DECODE if decodes else Workload.FORWARD)
+    alone = (Prompt if decodes else Setting)(setting.cell.reshaped(B=1), method, inputs)
     return _held(alone, chosen.layer, source, begin, seconds, by_step=by_step)
 
 

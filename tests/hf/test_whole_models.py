@@ -15,7 +15,7 @@ from attnbench import Problem, read
 from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import Job, Limits, Pass
 from attnbench.schema.model import Model
-from attnbench.schema.outcome import DIVERGENCE, PERPLEXITY, Measured
+from attnbench.schema.outcome import DIVERGENCE, PERPLEXITY, Failed, Measured
 from attnbench.suite.models import sizes_of
 from attnbench.worker.isolate import Isolation
 from tests.hf.conftest import SIZES, VOCABULARY, model_of
@@ -94,6 +94,14 @@ def test_the_next_token_is_that_of_the_whole_prompt_however_often_it_is_read(con
     if "linear" not in method and "delta" not in method:
         # sums in place get the token again; caches do not
         torch.testing.assert_close(setting.call(), first, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("Right", Measured), ("LeaksInItsPrompt", Failed)])
+def test_a_prompt_is_proven_by_the_call_that_reads_it(config: str, name: str, kind: type[object]) -> None:
+    from attnbench.workloads.timing import measure_time
+
+    method = f"{Path(__file__).parents[1] / 'workloads' / 'attentions' / 'gate_cases.py'}:{name}"
+    assert type(measure_time(Job(cell=cell_of(config, "model_prefill", method), limits=Limits(seconds=0.1)))) is kind
 
 
 def test_the_first_update_is_one_that_is_timed(config: str) -> None:
