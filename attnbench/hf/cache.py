@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
-from attnbench.api import State, each_tensor, tensors_of
+from attnbench.api import State, each_tensor
 from attnbench.hf.refusals import CannotError
 from attnbench.hf.rows import Rows
 
@@ -68,11 +68,6 @@ class StateLayer(DynamicLayer):  # type: ignore[misc]
         """Take nothing back. Raises CannotError where tokens are to be taken back: a state does not say what they added."""
         if tokens_to_remove:
             raise CannotError("a state cannot be cropped: decode without an assistant model, or keep the model's own attention")
-
-    @property
-    def state_bytes(self) -> int:
-        """The bytes of all states."""
-        return sum(x.numel() * x.element_size() for _, state in self.held for x in tensors_of(state))
 
 
 def _rows_of(x: Tensor, rows: int, chosen: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from attnbench import registry
+from attnbench.api import Attention
 from attnbench.measure import devices
 from attnbench.measure.host_memory import Reading
 from attnbench.schema.cell import Cell, Workload
@@ -102,7 +103,7 @@ class Prompt(WholeModel):
         if cache is None:
             return None
         self.read(self.inputs[0], cache)
-        return cache_bytes(cache)
+        return cache_bytes(cache, self.method)
 
 
 @dataclass(kw_only=True)
@@ -127,7 +128,7 @@ class NextToken(WholeModel):
     def state_bytes(self) -> int:
         """Return the bytes that the cache of all layers keeps after N tokens."""
         self.forward()
-        return cache_bytes(self.filled)
+        return cache_bytes(self.filled, self.method)
 
 
 @dataclass(kw_only=True)
@@ -204,10 +205,11 @@ def model_of(cell: Cell) -> Model:
     return cell.model
 
 
-def cache_bytes(cache: Any) -> int:  # noqa: ANN401
-    """Return the bytes that a cache keeps, of states by the methods' own count."""
+def cache_bytes(cache: Any, method: Attention) -> int:  # noqa: ANN401
+    """Return the bytes that a cache keeps, of states by the method's own count."""
     tensors = (x for layer in cache.layers for x in (layer.keys, layer.values) if isinstance(x, Tensor))
-    return sum(x.nbytes for x in tensors) + sum(getattr(layer, "state_bytes", 0) for layer in cache.layers)
+    states = (state for layer in cache.layers for _, state in getattr(layer, "held", ()))
+    return sum(x.nbytes for x in tensors) + sum(map(method.state_bytes, states))
 
 
 def swapped_layers(model: Any) -> list[Any]:  # noqa: ANN401

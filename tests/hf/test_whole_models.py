@@ -108,11 +108,13 @@ def test_the_first_update_is_one_that_is_timed(config: str) -> None:
     assert not built(cell_of(config, "model_train", "linear.chunked")).optimiser.state
 
 
-def test_every_nth_layer_may_keep_its_own_attention(config: str) -> None:
+def test_every_nth_layer_keeps_its_own_attention_and_methods_count_states(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from attnbench.hf.swapping import attentions, swapped_in
 
-    model = built(cell_of(config, "model_prefill", "gated.retnet"), own_every=2).model
-    assert [bool(swapped_in(module)) for _, module in attentions(model)] == [True, False, True]
+    setting = built(cell_of(config, "model_prefill", "gated.retnet"), own_every=2)
+    assert [bool(swapped_in(module)) for _, module in attentions(setting.model)] == [True, False, True]
+    monkeypatch.setattr(type(setting.method), "state_bytes", lambda *_: 100)
+    assert setting.state_bytes() == 100 + 2 * 2 * 64 * 16 * 4 + 100
 
 
 def test_weights_are_read_from_a_folder(config: str, tmp_path: Path) -> None:
