@@ -77,8 +77,11 @@ def swap(
         raise CannotError(f"layer {taken[0]} is swapped already; attnbench.hf.unswap(model) first")
     if set(reuse) - set(_PROJECTIONS) or "o" not in reuse:
         raise CannotError(f"reuse={reuse!r}: name those of q, k and v that are kept, and o, which always is: {_PROJECTIONS!r}")
-    positions = getattr(model.config.get_text_config(), "max_position_embeddings", 2048)
-    plan = Swap(method, params, chosen, reuse, rotary, capacity or int(positions))
+    if capacity is None:
+        capacity = int(getattr(model.config.get_text_config(), "max_position_embeddings", 2048))
+    if capacity < 1:
+        raise CannotError(f"capacity={capacity}: a state has room for 1 token at least")
+    plan = Swap(method, params, chosen, reuse, rotary, capacity)
     # all are built before any is put in its place: a refusal leaves the model as it was
     made = {layer: Swapped(plan, found[layer], layer, len(found)) for layer in chosen}
     # transformers by itself reads a swapped model's config, and leaves its methods out

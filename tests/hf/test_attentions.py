@@ -314,6 +314,7 @@ def test_in_half_precision_a_swapped_model_computes_what_it_does_in_float32_near
         ({"method": "softmax.sdpa", "layers": [3]}, "no layer 3: the model has attention in layers 0, 1, 2"),
         ({"method": "softmax.sdpa", "reuse": "qk"}, "and o, which always is"),
         ({"method": "softmax.sdpa", "reuse": "qkvox"}, "and o, which always is"),
+        ({"method": "softmax.sdpa", "capacity": 0}, "capacity=0: a state has room for 1 token at least"),
         ({"method": "sparse.strided"}, "stride follows from the length"),
         ({"method": "softmax.sdpq"}, "did you mean"),
     ],
@@ -354,7 +355,6 @@ def test_what_a_state_cannot_do_is_refused(hf: Any) -> None:
     refuses("use_cache=False", written, model, tokens)
 
 
-def test_attentions_that_cannot_be_replaced_or_whose_inputs_are_not_known_are_refused(hf: Any) -> None:
 def test_a_state_ends_with_its_cache(hf: Any) -> None:
     from transformers import DynamicCache
 
@@ -365,6 +365,7 @@ def test_a_state_ends_with_its_cache(hf: Any) -> None:
     assert state() is None
 
 
+def test_attentions_that_cannot_be_replaced_or_whose_inputs_are_not_known_are_refused(hf: Any) -> None:
     for kind in ("gptj", "falcon", "bert"):
         with pytest.raises(hf.CannotError, match="has no causal attention that transformers lets one replace"):
             hf.swap(model_of(kind), "linear.chunked")
