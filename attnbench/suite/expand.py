@@ -188,6 +188,8 @@ class Bundles:
 def _in_model(problem: Problem, model: Model) -> Problem:
     """Return the problem of a layer's attention. Raises ValueError where the model cannot have it."""
     sizes = sizes_of(model.config)
+    if model.weights and model.learnt:
+        raise ValueError(f"learnt={model.learnt} is of a model without weights; leave out one of both")
     if model.weights and not (Path(model.weights) / "config.json").is_file():
         # transformers would look for it in the hub, for minutes
         raise ValueError(f"weights={model.weights!r} is no folder with a config.json, as transformers writes it beside weights")

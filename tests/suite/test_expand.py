@@ -286,6 +286,7 @@ def test_a_configuration_is_read_by_its_path_its_folder_and_its_name(tmp_path: P
     ("changes", "says"),
     [
         ({"model": {"config": "llama-10m", "weights": "nowhere"}}, "weights='nowhere' is no folder with a config.json"),
+        ({"workloads": ["model_quality"], "model": {"config": "llama-1m", "weights": "x", "learnt": 9}}, "learnt=9 is of"),
         ({"model": {"config": "llama-11m"}}, "no model 'llama-11m': write one of gpt2-10m, .*llama-10m.* or the path"),
         ({"axes": {"N": 64}}, "set causal: true"),
         ({"axes": {"N": 2**17, "causal": True}}, "65536 positions, which are fewer than N=131072"),
