@@ -78,8 +78,11 @@ def test_batches_come_in_one_order_for_all_methods(model_of: Make) -> None:
     assert all(torch.equal(a, b) for a, b in zip(*seen, strict=True))
 
 
-def test_looking_more_often_changes_no_weight(model_of: Make) -> None:
-    seldom, often = (run(model_of("model_cases:Draws", evaluations=count)) for count in (1, 12))
+def test_looking_more_often_changes_no_weight_and_torch_s_modes_are_as_before(model_of: Make) -> None:
+    with torch.no_grad():
+        seldom, often = (run(model_of("model_cases:Draws", evaluations=count)) for count in (1, 12))
+        assert not torch.is_grad_enabled()
+    assert not torch.are_deterministic_algorithms_enabled()
     torch.testing.assert_close(seldom.model.state_dict(), often.model.state_dict(), rtol=0, atol=0)
 
 
@@ -109,14 +112,6 @@ def test_a_loss_that_is_no_number_is_told_with_its_update(model_of: Make) -> Non
     Bursts.calls = 0
     with pytest.raises(DivergedError, match="the loss of the training sequences is nan at update 2"):
         run(model_of("model_cases:Bursts"))
-
-
-def test_torch_s_modes_are_as_before(model_of: Make) -> None:
-    torch.set_grad_enabled(False)
-    before = torch.are_deterministic_algorithms_enabled()
-    run(model_of())
-    assert not torch.is_grad_enabled()
-    assert torch.are_deterministic_algorithms_enabled() == before
 
 
 @pytest.mark.slow

@@ -39,14 +39,11 @@ def test_what_is_not_judged_counts_for_nothing(alphabet: Alphabet, outputs: int,
     assert torch.equal(loss_of(said, strange, alphabet), loss)
 
 
-def test_hits_are_counted_where_they_are_judged() -> None:
+def test_hits_are_counted_where_they_are_judged_and_of_pixels_there_are_none(model_of: Make) -> None:
     batch = sequences(7)
     said = torch.nn.functional.one_hot(batch.targets, 7).float()
     assert int(right(said, batch)) == int(batch.judged.sum())
     assert int(right(-said, batch)) == 0
-
-
-def test_pixels_have_no_accuracy(model_of: Make) -> None:
     values = torch.randint(5, (10, 16), generator=generator())
     loss, accuracy = judge(model_of(alphabet=PIXELS), Batch(values, values, torch.ones(10, 16, dtype=torch.bool)))
     assert math.isfinite(loss)
