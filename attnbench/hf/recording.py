@@ -16,6 +16,7 @@ from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, P
 
 from attnbench.hf.refusals import CannotError
 from attnbench.hf.saving import load
+from attnbench.hf.swapping import swapped_in
 from attnbench.hf.text import text_of
 from attnbench.store.files import write_named
 from attnbench.training.block import evaluating
@@ -50,6 +51,12 @@ def heard(model: PreTrainedModel, tokens: Tensor) -> dict[str, Tensor]:
     heads: dict[str, list[Tensor]] = {"q": [], "k": [], "v": []}
 
     def listen(attend: Attend, module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **given: Any) -> Any:  # noqa: ANN401
+        if swapped := swapped_in(module):
+            theirs = {each.name for each in swapped.projections} - {name.removesuffix("_proj") for name in swapped.into}
+            if unused := " and ".join(sorted(heads.keys() - theirs)):
+                raise CannotError(
+                    f"layer {swapped.layer}: {swapped.plan.method} attends other {unused} than those of the layer"
+                )
         scale = given.get("scaling") or query.shape[-1] ** -0.5
         times = query.shape[1] // key.shape[1]
         heads["q"].append(query * (scale * query.shape[-1] ** 0.5))

@@ -39,7 +39,7 @@ def test_recorded_queries_keys_and_values_are_those_that_the_layers_attend(kind:
         torch.testing.assert_close(o.transpose(1, 2).flatten(2), wanted, rtol=0, atol=1e-5)
 
 
-def test_a_recording_is_a_file_that_suites_read_and_under_another_ending_is_refused(tmp_path: Path, hf: Any) -> None:
+def test_a_recording_is_a_file_that_suites_read_and_of_another_ending_or_unused_is_refused(tmp_path: Path, hf: Any) -> None:
     file = tmp_path / "mine.safetensors"
     shapes = hf.record(model_of(), tokens_of(), file)
     read = Recording.read(str(file))
@@ -47,6 +47,8 @@ def test_a_recording_is_a_file_that_suites_read_and_under_another_ending_is_refu
     assert read.sequences == 3
     with pytest.raises(hf.CannotError, match=r"must end in \.safetensors"):
         hf.record(model_of(), tokens_of(), "mine.pt")
+    with pytest.raises(hf.CannotError, match="attends other k and q than those of the layer"):
+        hf.record(hf.swap(model_of(), "gated.retnet", reuse="vo"), tokens_of(), file)
 
 
 @pytest.mark.parametrize(
