@@ -18,6 +18,7 @@ from attnbench.schema.model import Model
 from attnbench.schema.outcome import DIVERGENCE, PERPLEXITY, Failed, Measured
 from attnbench.suite.models import sizes_of
 from attnbench.worker.isolate import Isolation
+from attnbench.workloads.timing import measure_time
 from tests.hf.conftest import SIZES, VOCABULARY, model_of
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
@@ -98,8 +99,6 @@ def test_the_next_token_is_that_of_the_whole_prompt_however_often_it_is_read(con
 
 @pytest.mark.parametrize(("name", "kind"), [("Right", Measured), ("LeaksInItsPrompt", Failed)])
 def test_a_prompt_is_proven_by_the_call_that_reads_it(config: str, name: str, kind: type[object]) -> None:
-    from attnbench.workloads.timing import measure_time
-
     method = f"{Path(__file__).parents[1] / 'workloads' / 'attentions' / 'gate_cases.py'}:{name}"
     assert type(measure_time(Job(cell=cell_of(config, "model_prefill", method), limits=Limits(seconds=0.1)))) is kind
 
