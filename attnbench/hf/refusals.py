@@ -18,7 +18,7 @@ class CannotError(UsageError, ValueError):
 def refuse_unknown(name: str, dropout: float, others: dict[str, Any]) -> None:
     """Raise CannotError on whatever changes an attention beyond its queries, keys, values and mask."""
     if dropout:
-        raise CannotError(f"{name}: it drops no weights out; set the model's attention_dropout to 0, not {dropout:g}")
+        raise CannotError(f"{name}: it drops no weights out; read the model with attention_dropout=0 (GPT-2: attn_pdrop)")
     if others.get("output_attentions"):
         raise CannotError(f"{name}: it has no attention weights to give; set output_attentions=False")
     for key, value in others.items():

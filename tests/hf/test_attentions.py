@@ -179,7 +179,7 @@ def test_what_a_call_asks_for_beyond_a_method_is_refused_and_never_ignored(hf: A
         with pytest.raises(hf.CannotError, match=says):
             model(tokens, **given)
 
-    refuses("attention_dropout", model_of(attention_dropout=0.1).train())
+    refuses("read the model with attention_dropout=0", model_of(attention_dropout=0.1).train())
     for method in ("linear.chunked", "sparse.local_attention", "sparse.longformer"):
         refuses("no form with a window", (near := model_of("mistral")), method)
     near.set_attn_implementation(hf.register("linear.chunked"))
