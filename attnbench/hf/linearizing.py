@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from itertools import islice
 from typing import Any
 
@@ -59,6 +60,9 @@ def linearize(
     `tokens` is the text, int64 [T] with T > N; `options` are those of `swap`. Raises MissingPackageError without peft,
     CannotError where the text is too short, and what `swap` raises.
     """
+    if find_spec("peft") is None:
+        # not after all that comes before it
+        raise MissingPackageError("attnbench.hf.linearize needs peft: pip install 'attnbench[hf]'")
     budget = budget or Budget()
     text = drawn(tokens, budget.N, budget.B, budget.seed)
     own = copy.deepcopy(model).eval().requires_grad_(requires_grad=False)
@@ -99,14 +103,9 @@ def match(model: PreTrainedModel, own: PreTrainedModel, text: Iterator[Tensor], 
 
 
 def tune(model: PreTrainedModel, text: Iterator[Tensor], budget: Budget) -> PreTrainedModel:
-    """Train low-rank updates of all linear maps, and all that is new, on the text itself; return the model with them merged.
+    """Train low-rank updates of all linear maps, and all that is new, on the text itself; return the model with them merged."""
+    from peft import LoraConfig, get_peft_model
 
-    Raises MissingPackageError without peft.
-    """
-    try:
-        from peft import LoraConfig, get_peft_model
-    except ModuleNotFoundError as error:
-        raise MissingPackageError("attnbench.hf.linearize needs peft: pip install 'attnbench[hf]'") from error
     inside = r".*\.swapped\..*"
     config = LoraConfig(
         r=budget.rank, lora_alpha=2 * budget.rank, target_modules="all-linear", exclude_modules=inside, task_type="CAUSAL_LM"

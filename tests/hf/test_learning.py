@@ -126,6 +126,13 @@ def test_linearising_closes_half_of_the_gap_that_a_bare_swap_opens(method: str, 
         assert bare - found >= 0.5 * (bare - own), (method, seed, own, bare, found)
 
 
+def test_without_peft_nothing_is_learnt(monkeypatch: pytest.MonkeyPatch, hf: Any) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(ImportError, match="needs peft"):
+        hf.linearize(model := model_of(), "gated.retnet", torch.arange(400))
+    assert not hasattr(model.config, "attnbench")
+
+
 def test_a_linearised_model_is_saved_and_read_as_any_and_a_text_that_is_too_short_is_refused(tmp_path: Path, hf: Any) -> None:
     budget = hf.Budget(N=N, B=2, match_updates=2, tune_updates=2)
     with pytest.raises(ValueError, match="T > N=64"):

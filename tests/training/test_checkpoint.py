@@ -172,7 +172,10 @@ def test_it_is_saved_every_half_minute_but_not_at_the_end_before_it_was_judged(t
     assert saved == [4, 8]
 
 
-def test_a_checkpoint_that_cannot_be_written_costs_the_training_nothing_and_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_said_and_no_folder_means_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(job_of(small_cell(), tmp_path).model_copy(update={"folder": None}))
+    assert list(tmp_path.iterdir()) == []
     (tmp_path / "a file").touch()
     keeper = Keeper(job_of(small_cell(), tmp_path / "a file"))
     train(begin(keeper.job), following, HELD_OUT, 1e9, keeper.keep)
@@ -215,12 +218,6 @@ def test_a_process_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     assert same(run(job)[0], run(job_of(job.cell, tmp_path / "whole"))[0])
 
 
-def test_nothing_is_written_where_there_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    run(job_of(small_cell(), tmp_path).model_copy(update={"folder": None}))
-    assert list(tmp_path.iterdir()) == []
-
-
 def saved(folder: Path, method: str = "softmax.sdpa", lacking: int = 0, **fields: Any) -> tuple[Path, Transformer]:
     job = job_of(small_cell(method, **fields), folder)
     plan = plan_of(job.cell)
@@ -247,12 +244,9 @@ def test_a_file_holds_q_k_and_v_of_every_layer_and_head_as_the_attentions_were_c
     assert torch.equal(wanted["v"], torch.cat([inputs[2] for inputs in seen], dim=1))
 
 
-def test_batches_make_no_difference(tmp_path: Path) -> None:
+def test_batches_make_no_difference_and_a_model_that_hears_is_recorded_too(tmp_path: Path) -> None:
     _, model = saved(tmp_path, dtype="float64")
     torch.testing.assert_close(record(model, 7)["k"][:3], record(model, 3)["k"])
-
-
-def test_a_model_that_hears_is_recorded_too(tmp_path: Path) -> None:
     file, _ = saved(tmp_path, task="speech", causal=False, N=32)
     shapes = record_file(file, tmp_path / "recorded.safetensors", sequences=3)
     assert shapes == dict.fromkeys(("q", "k", "v"), (3, 2 * 2, 32, 8))
