@@ -161,6 +161,12 @@ def test_what_is_lost_stands_at_the_worse_end(
     assert (np.asarray(lost.get_xdata())[0] ** 2 > low * high) == (worse == "right")
 
 
+def test_a_ratio_far_from_1_keeps_its_digits_however_small(five: Synthetic, axes_of: Callable[[Judgement], Axes]) -> None:
+    found = two(five, Change("linear.chunked", 0.0003))
+    assert any(row[5].startswith("0.000302 [0.000") for row in comparison_table(found).rows)
+    assert "0.000302 FASTER" in {text.get_text() for text in axes_of(found).texts}
+
+
 def test_the_headline_says_whether_it_is_unclear_or_nothing_was_judged(judgement: Judgement) -> None:
     unclear = [replace(c, verdict=Verdict.UNCLEAR, memory=None) for c in judgement.comparisons if c.ratio]
     same = [replace(c, verdict=Verdict.SAME) for c in unclear]

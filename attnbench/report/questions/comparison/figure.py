@@ -1,6 +1,5 @@
 """The picture of a judgement: each ratio with its interval, and the margin as a band."""
 
-import math
 from functools import partial
 
 from matplotlib.axes import Axes
@@ -17,7 +16,7 @@ from attnbench.report.questions.comparison.judgement import Judgement, word
 from attnbench.report.questions.comparison.table import method
 from attnbench.report.text.names import drawable, shorten
 from attnbench.report.text.numbers import percent
-from attnbench.schema.units import length
+from attnbench.schema.units import length, three_digits
 
 MOST = 60
 """Rows; the worst are shown."""
@@ -83,7 +82,7 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
             value = row.ratio.value
             axes.plot([min(max(end, low), high) for end in _ends(row.ratio)], [y, y], "-", color=color, linewidth=1.4)
             axes.plot([min(max(value, low), high)], [y], marker, color=color)
-            words = f"{f'{value:.2f}' if math.log10(value) < 1 else f'{value:.3g}'} {words}"
+            words = f"{f'{value:.2f}' if 0.1 <= value < 10 else three_digits(value)} {words}"
         axes.annotate(words, (1.02, y), xycoords=("axes fraction", "data"), va="center", color=color, annotation_clip=False)
     axes.set_yticks(range(len(rows)), names, parse_math=False)
     if not rows:
