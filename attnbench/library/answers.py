@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnbench.analyze.compare import Exit, exit_of
+from attnbench.analyze.quantities import TIME
 from attnbench.analyze.verdict import Verdict
 from attnbench.report.questions.comparison.judgement import Judgement
 from attnbench.report.questions.comparison.table import comparison_csv, comparison_table, console
@@ -22,12 +23,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _WORDS = {
-    Exit.FINE: "nothing became slower beyond the margin of {}",
-    Exit.REGRESSION: "slower, or of more memory, beyond the margin of {}",
+    Exit.FINE: "nothing became {} beyond the margin of {}",
+    Exit.REGRESSION: "{} beyond the margin of {}",
     Exit.UNCLEAR: "not clear: the noise is larger than what the replicates can resolve",
     Exit.LOST: "cells that used to give numbers are lost",
 }
-_NOT_RUN = "not clear: cells were not run on one of the sides; measure the rest first"
 _NOTHING_JUDGED = "nothing was judged: no cell has numbers on both sides that make a ratio"
 
 
@@ -123,8 +123,13 @@ class Comparison(Answer):
     @property
     def headline(self) -> str:
         """The code in words, with the margin."""
-        judged = [comparison for comparison in self.judgement.comparisons if comparison.ratio]
-        words = _WORDS[self.code]
-        if self.code is Exit.UNCLEAR and not any(comparison.verdict is Verdict.UNCLEAR for comparison in judged):
-            words = _NOT_RUN if judged else _NOTHING_JUDGED
-        return f"{self.code.name}: {words.format(percent(self.judgement.terms.margin))}"
+        code, timed = self.code, self.judgement.quantity.name == TIME
+        worse = "worse" if not timed else "slower" if code is Exit.FINE else "slower, or of more memory,"
+        words = _WORDS[code].format(worse, percent(self.judgement.terms.margin))
+        if code is Exit.UNCLEAR:
+            unclear = [comparison for comparison in self.judgement.comparisons if comparison.verdict is Verdict.UNCLEAR]
+            if not any(comparison.ratio for comparison in self.judgement.comparisons):
+                words = _NOTHING_JUDGED
+            elif not any(comparison.ratio for comparison in unclear):
+                words = f"not clear: {unclear[0].reason}"
+        return f"{code.name}: {words}"

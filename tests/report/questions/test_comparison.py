@@ -167,7 +167,8 @@ def test_a_ratio_far_from_1_keeps_its_digits_however_small(five: Synthetic, axes
     assert "0.000302 FASTER" in {text.get_text() for text in axes_of(found).texts}
 
 
-def test_the_headline_says_whether_it_is_unclear_or_nothing_was_judged(judgement: Judgement) -> None:
+def test_the_headline_says_what_is_worse_unclear_or_that_nothing_was_judged(five: Synthetic, judgement: Judgement) -> None:
+    assert Comparison.of(two(five, *CHANGES, metric="flops")).headline == "REGRESSION: worse beyond the margin of 5%"
     unclear = [replace(c, verdict=Verdict.UNCLEAR, memory=None) for c in judgement.comparisons if c.ratio]
     same = [replace(c, verdict=Verdict.SAME) for c in unclear]
     rest = [*same, replace(same[0], ratio=None, verdict=Verdict.UNCLEAR, reason="the new side was not run")]
@@ -175,7 +176,7 @@ def test_the_headline_says_whether_it_is_unclear_or_nothing_was_judged(judgement
     assert words == [
         "UNCLEAR: not clear: the noise is larger than what the replicates can resolve",
         "UNCLEAR: nothing was judged: no cell has numbers on both sides that make a ratio",
-        "UNCLEAR: not clear: cells were not run on one of the sides; measure the rest first",
+        "UNCLEAR: not clear: the new side was not run",
     ]
 
 
