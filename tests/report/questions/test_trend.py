@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -249,6 +250,12 @@ def test_the_figure_shows_the_series_that_need_a_look_most_and_says_how_many_the
     assert len(many.axes) == MOST
     assert "the 12 that need a look most" in " ".join(text.get_text() for text in many.texts)
     assert figure(seen([])).axes == []
+
+
+def test_beside_a_failure_a_figure_that_was_not_recorded_is_no_failure_too() -> None:
+    ends = {r"LOST .* n/a +OOM\n": [math.inf, math.nan], r"GAINED .* OOM +n/a\n": [math.nan] * 2 + [math.inf] * 2}
+    for words, numbers in ends.items():
+        assert re.search(words, console(seen([track(cell("a"), [0.01, 0.01, *numbers])])))
 
 
 TORCH = "torch 2.12.1 → 2.13.0"

@@ -52,7 +52,9 @@ def change(turn: Turn, quantity: Quantity) -> tuple[str, str, str, str]:
 
     The last is empty where a cell was lost or gained.
     """
-    before, after = (number(end, quantity) or short(turn.status) for end in (turn.before, turn.after))
+    # a cell that was lost, or gained, failed on one side; on the other its figure may not have been recorded
+    others = ("n/a", short(turn.status)) if turn.verdict is Verdict.LOST else (short(turn.status), "n/a")
+    before, after = (number(end, quantity) or other for end, other in zip((turn.before, turn.after), others, strict=True))
     return word(turn.verdict, quantity), before, after, factor(Estimate(turn.factor, turn.interval) if turn.interval else None)
 
 
