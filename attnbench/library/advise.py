@@ -223,16 +223,15 @@ def _standing(findings: Findings, cell: CellSummary, known: _Qualities, by: str,
         return 1, f"unknown: {short(cell.status)}"
     if not cell.ok:
         return 2, short(cell.status)
-    if not findings.quantities[by].values(cell):
-        return 1, f"unknown: its {by} was not read"
     if limit is not None and needed is not None and needed.value > limit:
         return 2, f"needs more than {bytes_(limit)}"
     if failed := [wish for wish, found in known.items() if found and not wish.met(found.value)]:
         return 2, f"{failed[0].name} too {'low' if failed[0].at_least else 'high'}"
     if lacking := [wish.name for wish, found in known.items() if not found]:
         return 1, f"unknown: {', '.join(lacking)} not recorded"
-    if limit is not None and needed is None:
-        return 1, "unknown: its memory was not read"
+    for name in (by, *([MEMORY] if limit is not None else [])):
+        if not findings.quantities[name].values(cell):
+            return 1, f"unknown: its {name} was not read"
     return 0, "qualifies"
 
 
@@ -317,7 +316,9 @@ def _sentence(
     first, number = qualified[0], cost.estimate(section.at(qualified[0], N))
     size = written(number.value, cost.unit) if number else ""
     if len(qualified) == 1:
-        return f"Only {first} qualifies {at}; its {cost.title} is {size}."
+        qualifies = "is known to qualify" if unknown else "qualifies"
+        more = f"; of {counted(len(unknown), 'other')} not all was recorded" if unknown else ""
+        return f"Only {first} {qualifies} {at}; its {cost.title} is {size}{more}."
     alike = [label for label in qualified[1:] if label in best]
     beside = f"; {', '.join(alike)} cannot be told from it" if alike else ""
     return f"Of {len(qualified)} methods that qualify {at}, {first} has the least {cost.title}, {size}{beside}."

@@ -79,6 +79,7 @@ def test_who_needs_more_memory_than_there_is_does_not_qualify() -> None:
     assert set(found.ruled_out) == {label for label, size in figures.items() if size > 20 * 2**20}
     assert set(found.qualified) == figures.keys() - set(found.ruled_out)
     assert "needs more than 20.0 MiB" in str(found)
+    assert set(advice(memory="20MiB", by="state").ruled_out) == set(found.ruled_out), "whatever else is unknown"
     assert re.search(r"None of the \d+ methods that were measured .* qualifies\.", words(advice(memory="1KiB")))
     none = advice(RECALL, workload="decode", min=["recall=1.1"])
     assert f"is known to qualify; of {len(none.unknown)} not all was recorded." in words(none)
@@ -92,7 +93,8 @@ def test_a_quality_of_a_trained_model_counts_in_any_shape_and_one_that_nobody_re
     assert {"linear.chunked", "delta.deltanet"} <= set(found.ruled_out)
     assert "gated.mamba2" in found.unknown
     assert "unknown: recall not recorded" in str(found)
-    assert "Only softmax.sdpa qualifies at N = 8,192" in str(found)
+    assert "Only softmax.sdpa is known to qualify at N = 8,192" in words(found)
+    assert f"; of {len(found.unknown)} others not all was recorded." in words(found)
     by_accuracy = advice(RECALL, workload="decode", min=["accuracy=0.9"])
     assert by_accuracy.qualified == ("softmax.sdpa",)
     assert " at N = 32, recall" in str(by_accuracy)
