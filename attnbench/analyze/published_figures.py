@@ -155,10 +155,11 @@ def figure(ours: Ours, pinned: Mapping[str, Scalar], summaries: Sequence[CellSum
         raise NoFigureError(Lack.UNCLEAR, "no replicate has numbers of both sides")
     value, interval = _mean([a / b if is_ratio else a - b for a, b in pairs], by_factors=is_ratio)
     exact = of.exact and against.exact
-    if is_ratio and ours.metric == BATCH:
-        # a number that was searched for is known to lie between two others
+    if (of.interval or against.interval) and (ours.metric == BATCH or not is_ratio):
+        # a number that was searched for, or fitted once, is known to lie between two others
         a, b = (side.interval or Interval(side.values[0], side.values[0], Spread.BAND) for side in (of, against))
-        interval = Interval(a.low / b.high, a.high / b.low, Spread.BAND)
+        low, high = (a.low / b.high, a.high / b.low) if is_ratio else (a.low - b.high, a.high - b.low)
+        interval = Interval(low, high, Spread.BAND)
     about = of.about if of.about == against.about else "; ".join(filter(None, (of.about, f"the other: {against.about}")))
     kind, unit = (Kind.RATIO, "×") if is_ratio else (Kind.DIFFERENCE, of.unit)
     return Figure(value, None if exact else interval, len(pairs), kind, ours.metric, unit, exact, about)

@@ -148,6 +148,10 @@ def test_the_growth_of_memory_is_judged_by_the_interval_of_its_fit(peaks: dict[i
     assert figure.interval == fit_interval(peaks)
     assert figure.value == pytest.approx(slope(peaks))
     assert figure.about == "N = 512 to 2048"
+    # less another's it is known as well as both are
+    two, ends = [weighed(method, peak, N=N) for N, peak in peaks.items() for method in "ab"], known(figure.interval)
+    apart = known(row(published(ours=ours("memory_growth", "a", less="b")), *two).figure)
+    assert known(apart.interval).high == pytest.approx(ends.high - ends.low)
 
 
 def test_the_longest_length_says_what_ended_the_row() -> None:
