@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from attnbench import registry
+from attnbench.api import Attention
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.errand import Job, Pass
 from attnbench.schema.noun import Scalar
@@ -137,6 +138,8 @@ def test_a_causal_call_that_sees_the_future_is_incorrect(name: str) -> None:
     """Later keys may be seen by a method that says so, and later values by none."""
     assert reason(name, **CAUSAL).startswith(f"{CAUSALITY} off by")
     measured(checked("LeaksKeysAndSaysSo", **CAUSAL) if name == "LeaksKeys" else checked(name))
+    with pytest.raises(ValueError, match=r"Odd: causality = 'Full' is none of none, full, values_only"):
+        type("Odd", (Attention,), {"causality": "Full"})
 
 
 @pytest.mark.parametrize(("dtype", "first"), [(DType.BFLOAT16, "row "), (DType.FLOAT16, "output off by")])

@@ -192,6 +192,8 @@ class LeaksTheFuture(Right):
 class LeaksKeys(Right):
     """Normalises over all keys, and sums over earlier values only."""
 
+    causality = "full"  # type: ignore[assignment] # the word in place of the constant
+
     def weights(self, q: Tensor, k: Tensor) -> Tensor:
         weights: Tensor = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
         return weights.tril()
