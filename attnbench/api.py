@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass, replace
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
+from numbers import Number
 from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
@@ -363,25 +364,33 @@ def padding_mask(problem: Problem, device: torch.device | str) -> Tensor | None:
 
 
 def tensors_of(state: State) -> list[Tensor]:
-    """List all tensors of a state, in order, however they are nested."""
+    """List all tensors of a state, in order, however they are nested. Raises TypeError where it holds what could hide some."""
     if isinstance(state, Tensor):
         return [state]
     if is_dataclass(state):
         return [t for f in fields(state) for t in tensors_of(getattr(state, f.name))]
-    return [t for part in state for t in tensors_of(part)] if isinstance(state, tuple | list) else []
+    return [t for part in state for t in tensors_of(part)] if _has_parts(state) else []
 
 
 def each_tensor(state: State, change: Callable[[Tensor], Tensor]) -> State:
-    """Return a state of the same form, with each of its tensors changed by a function."""
+    """Return a state of the same form, with each of its tensors changed by a function. Raises as `tensors_of` does."""
     if isinstance(state, Tensor):
         return change(state)
     if is_dataclass(state) and not isinstance(state, type):
         return replace(state, **{f.name: each_tensor(getattr(state, f.name), change) for f in fields(state)})
-    if not isinstance(state, tuple | list):
+    if not _has_parts(state):
         return state
     # a named tuple takes its fields one by one
     make = getattr(type(state), "_make", type(state))
     return make(each_tensor(part, change) for part in state)
+
+
+def _has_parts(state: State) -> bool:
+    """Say of what is neither a tensor nor a dataclass whether it has parts. Raises TypeError where that is not known."""
+    if not isinstance(state, tuple | list | Number | str | None):
+        kind = type(state).__name__
+        raise TypeError(f"a state is a dataclass or tuple of tensors and plain numbers, and this one is or holds a {kind}")
+    return isinstance(state, tuple | list)
 
 
 def each_once(inputs: tuple[Tensor, ...], change: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:

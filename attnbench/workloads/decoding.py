@@ -159,6 +159,8 @@ def decoded(method: Attention, inputs: Inputs, start: int, choices: Tensor | Non
     for first, stop in pairwise((0, *range(start, N + 1))):
         given = cut(inputs, stop, first)
         o, state = attend(*given, **keywords_of(None if choices is None else choices[:, :, first:stop]))
+        # a check refuses what no time and no memory could be measured of
+        tensors_of(state)
         attend = partial(method.step, state=state)
         yield given, o
 

@@ -147,6 +147,12 @@ def test_half_precision_is_no_excuse_for_fewer_digits(dtype: DType, first: str) 
     assert reason("Sloppy", dtype=dtype).startswith(first)
 
 
+def test_a_state_whose_tensors_cannot_be_found_is_refused() -> None:
+    """Its bytes would be 0, and it would not be repeated for the samples of a batch."""
+    with pytest.raises(TypeError, match="this one is or holds a dict"):
+        checked("KeepsADict", **DECODE)
+
+
 @pytest.mark.parametrize("name", ["StandsStill", "LeaksInItsPrompt", "PointsElsewhere"])
 def test_decoding_that_is_not_the_parallel_form_is_incorrect_and_the_rest_of_the_method_is_not(name: str) -> None:
     assert reason(name, **DECODE).startswith("output off by")

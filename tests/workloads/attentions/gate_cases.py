@@ -309,6 +309,12 @@ class LeaksInItsPrompt(Right):
         return self.attend(q, k, v), state
 
 
+class KeepsADict(Right):
+    def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, Any]:
+        o, state = super().prefill(q, k, v, capacity=capacity)
+        return o, vars(state)
+
+
 class ShortPrompts(Right):
     def prefill(self, q: Tensor, k: Tensor, v: Tensor, *, capacity: int) -> tuple[Tensor, Any]:
         o, state = super().prefill(q, k, v, capacity=capacity)
