@@ -20,7 +20,7 @@ _COLD_RATIO = 1.1
 _FEW, _HALF = 0.1, 0.5
 _LATE, _LATE_OF_CALL = 1e-4, 0.02
 """The seconds that a device may be busy after the call's own stream has finished; after a long call, this share of it."""
-_CYCLES_PER_SECOND = 2e9  # at or above the SM clock of current devices: the stream is held at least as long as asked
+_CYCLES_PER_SECOND = 2e9  # about the SM clock of the H100: at a higher one the stream is held for less, until no gap is left
 _LONGEST_HOLD = 0.05
 """The most seconds that a stream is held back."""
 _SLOWED = 0.9
