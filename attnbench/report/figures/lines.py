@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.quantities import STATE_BYTES, TIME, Quantity, Unit, present
+from attnbench.analyze.scaling import exponent
 from attnbench.analyze.sections import Section, stops
 from attnbench.analyze.speedup import baseline, speedup
 from attnbench.analyze.statistics import Estimate
@@ -68,11 +69,14 @@ def _drawing(
     cells, titles = [cell for section in sections for cell in section.summaries], [heading(each, workload) for each in shown]
     axes = f"{', '.join(titles)} against length N, both axes logarithmic"
     seen = [f"{workload.words}: {axes}. {device_name(findings, sections)}.", *about]
-    if any(each.is_replicated for each in shown):
-        seen.append("Shaded: the range of the replicates.")
-    if sheet.failures and any(stops(series) for section in sections for series in section.series.values()):
+    series = [own for section in sections for own in section.series.values()]
+    every = (point for each in curves for own in series for point in each.points(own).items())
+    if ranged := {N for N, found in every if not found.is_exact}:
+        # a band lies between lengths; a single one has a bar alone
+        seen.append(f"{'Shaded' if len(ranged) > 1 else 'Upright'}: the range of the replicates.")
+    if sheet.failures and any(map(stops, series)):
         seen.append("Above the panel: from which length on methods have no number, and why.")
-    if len(panels) == 1 and any(each.fitted and each.fitted.grows for each in curves):
+    if len(panels) == 1 and any(each.fitted and exponent(own, each.fitted) for each in curves for own in series):
         seen.append("N^x: fitted over the upper half of a method's lengths, at least three.")
     values = ((cell.cell.label, each.read(cell)) for each in curves for cell in cells)
     if zero := dict.fromkeys(findings.plot_names[label] for label, value in values if value is not None and value.value <= 0):

@@ -55,6 +55,7 @@ def lines(picture: Figure) -> Iterable[str]:
         ("time", "time", SWEEP, {}),
         ("time-of-two-dtypes", "time", SWEEP, {"dtypes": ("float32", "bfloat16"), "lengths": SHORT}),
         ("time-there-and-back", "time", "small", {"workloads": (Workload.FORWARD_BACKWARD,)}),
+        ("time-of-one-length", "time", "small", {"lengths": (512,)}),
         ("time-decoding", "time", "decoding", {"workloads": (Workload.FORWARD, Workload.DECODE), "lengths": SHORT}),
         ("state-decoding", "state", "decoding", {"workloads": (Workload.FORWARD, Workload.DECODE), "lengths": SHORT}),
         ("decode-generating", "decode", "generating", {}),
