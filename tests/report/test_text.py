@@ -76,6 +76,7 @@ def test_short_names_fit_on_one_line_and_are_all_different(labels: list[str], wi
 
 def test_what_all_of_a_method_share_goes_first_and_else_the_middle() -> None:
     assert shorten("lsh.reformer_pytorch(rounds=4)", 25) == "lsh.reformer…ch(rounds=4)"
+    assert [shorten("abcdef", width) for width in (1, 2, 3)] == ["…", "a…", "a…f"]
     labels = [f"linformer.linformer(k={k}, sharing=layerwise)" for k in (128, 256)]
     one = "lsh.reformer_pytorch(bucket_size=64, rounds=1)"
     names = short_names([*labels, "softmax.naive", one], 40)

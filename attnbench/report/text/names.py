@@ -22,7 +22,7 @@ def shorten(text: str, width: int) -> str:
     if len(text) <= width:
         return text
     tail = (width - 1) // 2
-    return f"{text[: width - 1 - tail]}…{text[-tail:]}"
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 def without_noise(machine: str) -> str:
