@@ -237,6 +237,13 @@ def test_runs_are_shown_over_each_other_or_side_by_side(two: Path, shown: Opened
     assert "without=" in page.url
 
 
+def test_a_line_breaks_at_0_where_it_has_no_place(tmp_path: Path, shown: Opened) -> None:
+    file = written(tmp_path / "index.html", *(plan([law]) for law in LAWS[2:4]))
+    third = r'("key":"memory",.*?"value":\[[^,]+,[^,]+,)[^,]+'
+    file.write_text(re.sub(third, r"\g<1>0", file.read_text(), count=1))
+    assert drawn(page := shown(file, "#quantity=memory&runs=side")) == 3
+
+
 # the table
 
 

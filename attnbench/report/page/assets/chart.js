@@ -121,13 +121,16 @@ const colorOf = (datum) => DATA.methods[datum.method].color;
 /** The dash of a line: that of its method, or of its run where several lie over each other. @param {Datum} datum @param {boolean} over */
 const dashOf = (datum, over) => (over ? RUN_DASHES[datum.run % RUN_DASHES.length] : DATA.methods[datum.method].dash);
 
+/** What is drawn in one stroke. @param {Datum} datum */
+const pieceOf = ({ z, piece }) => `${z}/${piece ?? 0}`;
+
 /** A line through the points of each series; few marks with many points draw faster than a mark for each method. @param {Datum[]} data @param {boolean} over whether runs lie over each other */
 function strokes(data, over) {
   return [...d3.group(data, (datum) => dashOf(datum, over))].map(([dash, members]) =>
     Plot.line(members, {
       x: "x",
       y: "y",
-      z: "z",
+      z: pieceOf,
       stroke: colorOf,
       strokeWidth: em() * 0.1,
       strokeDasharray: dash || undefined,
@@ -173,7 +176,7 @@ function dots(data, dx = 0) {
 function ranges(data) {
   const ranged = data.filter((datum) => datum.y1 !== undefined);
   return [
-    Plot.areaY(ranged, { x: "x", y1: "y1", y2: "y2", z: "z", fill: colorOf, fillOpacity: 0.14 }),
+    Plot.areaY(ranged, { x: "x", y1: "y1", y2: "y2", z: pieceOf, fill: colorOf, fillOpacity: 0.14 }),
     bySeries("range", ranged, { "stroke-width": 1 }, (members, at) => ({
       d: members.map((datum) => `M${at(datum.x, datum.y1 ?? 0)}V${at(datum.x, datum.y2 ?? 0)[1]}`).join(""),
       stroke: colorOf(members[0]),

@@ -48,12 +48,16 @@ function lengthCurves() {
     nothing: `None of the chosen methods has a number ${view.y === "log" ? "above 0 here; on a linear axis 0 has a place" : "here"}.`,
     about: `${title} against length`,
     lines: (runs) =>
-      linesAmong(runs, (cells) =>
-        cells.flatMap((cell) => {
+      linesAmong(runs, (cells) => {
+        // 0 has no place on a logarithmic axis, and the line breaks there
+        let piece = 0;
+        return cells.flatMap((cell) => {
           const [x, y, low, high] = [DATA.cells.N[cell], quantity.value[cell], quantity.low[cell], quantity.high[cell]];
-          return y === null || (view.y === "log" && y <= 0) ? [] : [{ cell, x, y, ...ranged(low, high, view.y) }];
-        }),
-      ),
+          const placed = y !== null && (view.y === "linear" || y > 0);
+          if (y !== null && !placed) piece += 1;
+          return placed ? [{ cell, x, y, piece, ...ranged(low, high, view.y) }] : [];
+        });
+      }),
     across: (lines, width) => {
       const lengths = rising(
         lines.flatMap((line) => [...line.points.map((each) => each.x), ...line.failed.map((cell) => DATA.cells.N[cell])]),

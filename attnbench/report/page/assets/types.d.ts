@@ -100,6 +100,8 @@ interface Datum {
   y1?: number;
   y2?: number;
   r?: number;
+  /** The piece of its line, which breaks where a number has no place. */
+  piece?: number;
   words?: string;
   /** What the point says of itself, where the cell has several. */
   said?: [string, string];
