@@ -304,7 +304,9 @@ def test_copying_works_without_the_clipboard_too(made: Path, shown: Opened) -> N
 
 
 def test_of_many_rows_the_first_are_shown_and_all_at_request(large: Path, shown: Opened) -> None:
-    page = shown(large)
+    page = shown(large, "#methods=all")
+    heights = "all => all.map(e => e.getAttribute('d').split(/[,m]/)[1])"
+    assert len(set(page.locator("#scaling-charts g[data-mark=cross] path").evaluate_all(heights))) == 20
     visible = "all => all.filter(row => row.checkVisibility()).length"
     rows = page.locator("#cells-table tbody tr")
     assert rows.evaluate_all(visible) == 250

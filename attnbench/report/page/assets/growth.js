@@ -1,8 +1,8 @@
 // @ts-check
 // Curves: a quantity over length, or what is learnt over updates or seconds; a panel for each run, or all runs in one.
 
-/** Share of the height of a row of crosses, and the most rows. */
-const [ROW, MOST_ROWS] = [0.032, 8];
+/** Shares of the height of a panel, at most: a row of crosses, and all rows. */
+const [CROSS_ROW, CROSS_ROWS] = [0.032, 0.26];
 /** Markers on a curve of training, about. */
 const MARKED = 6;
 /** The look of the level of who knows nothing. */
@@ -151,11 +151,12 @@ function spanOf(lines, { scale, level }) {
   const levels = level === null ? [] : [level];
   const lows = [...points.map((each) => each.y1 ?? each.y), ...levels];
   const highs = [...points.map((each) => each.y2 ?? each.y), ...levels];
-  const rows = Math.min(MOST_ROWS, lines.filter((line) => line.failed.length).length);
-  const roof = rows ? 1 - ROW * (rows + 0.4) : 1;
+  const rows = lines.filter((line) => line.failed.length).length;
+  const row = Math.min(CROSS_ROW, CROSS_ROWS / rows);
+  const roof = rows ? 1 - row * (rows + 0.4) : 1;
   const [low, top] = [scale === "linear" ? 0 : Math.min(...lows) / 1.4, Math.max(...highs)];
   const high = scale === "linear" ? (top * 1.05 || 1) / roof : low * Math.max((top * 1.4) / low, 4) ** (1 / roof);
-  return { low, high, scale, roof, shares: along(scale, [low, high], 1) };
+  return { low, high, scale, roof, row, shares: along(scale, [low, high], 1) };
 }
 
 /** @param {Curves} curves @param {number[]} runs @param {Span} span @param {number} width */
@@ -216,7 +217,7 @@ function failures(lines, span) {
   return lines
     .filter((line) => line.failed.length)
     .flatMap(({ method, run, z, failed }, number) => {
-      const y = span.shares.invert(1 - ROW * ((number % MOST_ROWS) + 0.5));
+      const y = span.shares.invert(1 - span.row * (number + 0.5));
       return failed.map((cell, place) => {
         const first = failed.findIndex((each) => statusOf(each) === statusOf(cell)) === place;
         return { method, run, z, cell, x: DATA.cells.N[cell], y, first };

@@ -161,6 +161,8 @@ interface Span {
   high: number;
   scale: Scale;
   roof: number;
+  /** The share of a row of crosses. */
+  row: number;
   /** Its shares, from the bottom, by value. */
   shares: import("d3").ScaleContinuousNumeric<number, number>;
 }
