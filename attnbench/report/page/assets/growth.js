@@ -84,18 +84,19 @@ function learntCurves() {
   const title = DATA.learnt[score ?? "loss"];
   const unit = score === "accuracy" || score === "error_rate" ? "%" : "";
   const axis = timed ? "time of training" : "updates";
+  const own = learners().filter((each) => DATA.cells.N[each.cell] === N);
   const floor = scale === "log" ? 0 : -1;
   return {
     title: lengths.length > 1 ? `${title}: N = ${lengthWords(N)}` : title,
     unit,
     scale,
-    level: learners().flatMap((each) => each[score]?.chance || [])[0] ?? null,
+    level: own.flatMap((each) => each[score]?.chance || [])[0] ?? null,
     marked: MARKED,
     nothing: "None of the chosen methods was trained to its end; what failed, and why, is told below.",
     about: `${title} over ${axis}, N = ${N}`,
     lines: (runs) =>
       linesAmong(runs, (cells) => {
-        const learner = learners().find((each) => cells.includes(each.cell) && DATA.cells.N[each.cell] === N);
+        const learner = own.find((each) => cells.includes(each.cell));
         const found = learner?.[score];
         if (!learner || !found) return [];
         return found.value.flatMap((y, place) => {
@@ -103,8 +104,8 @@ function learntCurves() {
           if (x === null || y === null || y <= floor) return [];
           const when = timed ? said(x, "s") : `${x.toLocaleString("en")} updates`;
           /** @type {[string, string]} */
-          const own = [`after ${when}`, `${title} ${said(Number(y.toPrecision(3)), unit)}`];
-          return [{ cell: learner.cell, x, y, said: own, ...ranged(found.low[place], found.high[place], scale) }];
+          const words = [`after ${when}`, `${title} ${said(Number(y.toPrecision(3)), unit)}`];
+          return [{ cell: learner.cell, x, y, said: words, ...ranged(found.low[place], found.high[place], scale) }];
         });
       })
         .filter((line) => line.points.length)
