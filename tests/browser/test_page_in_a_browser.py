@@ -235,13 +235,19 @@ def test_runs_are_shown_over_each_other_or_side_by_side(two: Path, shown: Opened
     page.get_by_role("checkbox", name="20260203-040506-fedcba").uncheck()
     assert page.locator("#scaling-charts svg").count() == 1
     assert "without=" in page.url
+    page.locator("#scaling-charts .chart").press("ArrowRight")
+    assert page.locator("#said").inner_text().startswith(f"{tip(page).splitlines()[0]}; ")
+    page.get_by_role("checkbox", name="20260102-030405-abcdef").uncheck()
+    assert page.locator("#scaling-charts").inner_text() == "No run is chosen."
 
 
-def test_a_line_breaks_at_0_where_it_has_no_place(tmp_path: Path, shown: Opened) -> None:
+def test_a_line_breaks_at_0_and_of_a_run_without_the_chosen_methods_that_is_said(tmp_path: Path, shown: Opened) -> None:
     file = written(tmp_path / "index.html", *(plan([law]) for law in LAWS[2:4]))
     third = r'("key":"memory",.*?"value":\[[^,]+,[^,]+,)[^,]+'
     file.write_text(re.sub(third, r"\g<1>0", file.read_text(), count=1))
     assert drawn(page := shown(file, "#quantity=memory&runs=side")) == 3
+    page.get_by_role("button", name="Only lsh.reformer").click()
+    assert "None of the chosen methods has a number" in page.locator("#scaling-charts").inner_text()
 
 
 # the table

@@ -241,8 +241,7 @@ function showTip(target, x, y) {
   const rows = tipRows(target).map(([key, text]) =>
     element("tr", {}, element("th", { scope: "row" }, key), element("td", {}, text)),
   );
-  const name = `${DATA.methods[DATA.cells.method[target.cell]].name}${runWords(DATA.cells.run[target.cell])}`;
-  tip.replaceChildren(element("b", {}, name), element("table", {}, element("tbody", {}, ...rows)));
+  tip.replaceChildren(element("b", {}, nameOf(target.cell)), element("table", {}, element("tbody", {}, ...rows)));
   tip.hidden = false;
   const { width, height } = tip.getBoundingClientRect();
   const left = x + 14 + width > innerWidth ? x - 14 - width : x + 14;
@@ -291,7 +290,7 @@ function attachTips(box, svg, targets) {
     event.preventDefault();
     go(next);
     const target = targets[next];
-    if (target) say([entry(target.cell, "method"), ...tipRows(target).map(([key, text]) => `${key}: ${text}`)].join("; "));
+    if (target) say([nameOf(target.cell), ...tipRows(target).map(([key, text]) => `${key}: ${text}`)].join("; "));
   });
 }
 

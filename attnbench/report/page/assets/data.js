@@ -66,6 +66,8 @@ const statusOf = (cell) => DATA.statuses[DATA.cells.status[cell]];
 const lengthWords = (N) => DATA.lengths[String(N)] ?? String(N);
 /** `, ` and the name of a run where there are several. @param {number} run */
 const runWords = (run) => (DATA.runs.length > 1 ? `, ${DATA.runs[run].name}` : "");
+/** The method of a cell, and its run where there are several. @param {number} cell */
+const nameOf = (cell) => `${DATA.methods[DATA.cells.method[cell]].name}${runWords(DATA.cells.run[cell])}`;
 /** An entry of the table, as text. @param {number} cell @param {string} key */
 const entry = (cell, key) => ROWS[cell].cells[KEYS.indexOf(key)]?.textContent?.trim() ?? "";
 

@@ -160,10 +160,12 @@ function spanOf(lines, { scale, level }) {
   return { low, high, scale, roof, row, shares: along(scale, [low, high], 1) };
 }
 
-/** @param {Curves} curves @param {number[]} runs @param {Span} span @param {number} width */
+/** @param {Curves} curves @param {number[]} runs @param {Span} span @param {number} width @returns {HTMLElement} */
 function growthPanel(curves, runs, span, width) {
   const group = DATA.groups[view.group];
   const lines = curves.lines(runs);
+  if (!lines.some((line) => line.points.length || line.failed.length))
+    return empty(`${DATA.runs[runs[0]].name}: ${curves.nothing}`);
   const over = runs.length > 1;
   const height = Math.max(300, Math.min(0.62 * width, em() * 32));
   const drawn = lines.filter((line) => line.points.length);

@@ -52,7 +52,7 @@ function paint() {
 function paintCurves() {
   const learning = learns();
   part("scaling-head").textContent = learning ? "How it learns" : "How it grows with length";
-  part("scaling-about").hidden = learning;
+  part("scaling-about").hidden = learning || !quantityShown();
   part("learning-about").hidden = !learning;
   const { quantity, x, y, runs, over, curve, at } = view;
   chartsIn("scaling-charts", [quantity, x, y, runs, over, curve, learning ? at : 0], growthCharts);
@@ -71,7 +71,7 @@ function chartsIn(id, state, draw) {
   if (!place) return;
   const width = place.clientWidth;
   repaint(id, [view.group, visible(), view.without, ...state, width], () => {
-    const charts = draw(width);
+    const charts = runsShown().length ? draw(width) : [empty("No run is chosen.")];
     place.classList.toggle("two", columnsOf(charts.length, width) === 2);
     place.replaceChildren(...charts);
   });
