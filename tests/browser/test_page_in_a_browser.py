@@ -245,7 +245,8 @@ def test_a_line_breaks_at_0_and_of_a_run_without_the_chosen_methods_that_is_said
     file = written(tmp_path / "index.html", *(plan([law]) for law in LAWS[2:4]))
     third = r'("key":"memory",.*?"value":\[[^,]+,[^,]+,)[^,]+'
     file.write_text(re.sub(third, r"\g<1>0", file.read_text(), count=1))
-    assert drawn(page := shown(file, "#quantity=memory&runs=side")) == 3
+    page = shown(file, "#quantity=memory&runs=side")
+    assert drawn(page) == 3
     page.get_by_role("button", name="Only lsh.reformer").click()
     assert "None of the chosen methods has a number" in page.locator("#scaling-charts").inner_text()
 
