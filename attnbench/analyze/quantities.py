@@ -115,7 +115,7 @@ class Quantity:
 
     @property
     def verb(self) -> str:
-        """What a method does that is better by it than another one."""
+        """The verb between a method that is better by it and another one: `is faster than`."""
         return self.leads or f"has {'more' if self.more_is_better else 'less'} {self.title} than"
 
     def values(self, cell: CellSummary | None) -> dict[int, float]:

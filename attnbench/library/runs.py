@@ -55,7 +55,7 @@ class Run:
 
     @cached_property
     def findings(self) -> Findings:
-        """What everything else is made from, computed once."""
+        """The findings that everything else is made from, computed once."""
         return Findings.of(self.info, self.folder.read())
 
     @property

@@ -96,7 +96,7 @@ class Submission:
 
     @property
     def run(self) -> Run:
-        """What is measured so far."""
+        """The run, as far as it is measured."""
         return Run(self.folder)
 
 

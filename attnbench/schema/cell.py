@@ -56,7 +56,7 @@ class Workload(StrEnum):
 
     @property
     def words(self) -> str:
-        """What titles, figures and sentences call it: `forward + backward`."""
+        """Its name in titles, figures and sentences: `forward + backward`."""
         return _IN_WORDS.get(self, self.value)
 
     @property

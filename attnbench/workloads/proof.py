@@ -16,6 +16,7 @@ from torch import Tensor
 from attnbench.api import Attention, tensors_of
 from attnbench.measure.clock import Call, Clock
 from attnbench.measure.loop import MIN_SAMPLES
+from attnbench.schema.cell import Workload
 from attnbench.schema.noun import Facts
 from attnbench.schema.outcome import Status
 from attnbench.schema.units import seconds as in_units
@@ -195,6 +196,7 @@ class Proof:
         if not all(bool(x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite()) for x in tensors):
             raise WrongError(f"it gave numbers that are not finite, {setting.shape_in_words}")
         self._row(looked_at[0], at_once[0])
+        self._verify_again(looked_at[0])
         insist_on_reach(setting, weighed, tensors[1:], source)
         if affordable:
             truth = Truth(setting.method, setting.inputs, self.choices, setting.key_mask)
@@ -209,6 +211,12 @@ class Proof:
         if any(not torch.equal(rows, rows_of(setting, result, place)) for rows, place in zip(at_once, looked_at, strict=True)):
             raise WrongError("its output went on changing after the call had returned", Status.UNFAIR)
         return seconds
+
+    def _verify_again(self, place: Place) -> None:
+        """Attend tokens that are verified once more: whoever takes them back goes on from the state that was before them."""
+        if self.setting.cell.workload is Workload.VERIFY:
+            torch.manual_seed(self.seed)
+            self._row(place, rows_of(self.setting, self.setting.call(), place), "output of a second call after the same state")
 
     def _take_again(self, gradients: Sequence[Tensor]) -> None:
         """Take the gradients of the same forward once more: all timed calls but the first did."""
@@ -240,11 +248,12 @@ class Proof:
             self.left_out.append(f"gradients of {'some' if affordable else 'all'} heads")
         return affordable
 
-    def _row(self, place: Place, rows: Tensor) -> None:
+    def _row(self, place: Place, rows: Tensor, what: str = "output") -> None:
         """Compare rows of the output with the definition."""
         truth, b = self._truth(place.b)
         try:
-            self.worst = max(self.worst, float(hold_rows(self.setting, truth, Place(b, place.h, place.at), [rows]).max()))
+            off = hold_rows(self.setting, truth, Place(b, place.h, place.at), [rows], what)
+            self.worst = max(self.worst, float(off.max()))
             self.compared += len(rows)
         except NoTruthError as error:
             self.left_out.append(str(error))

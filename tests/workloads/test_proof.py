@@ -93,6 +93,10 @@ class Once(load("softmax.sdpa")):  # type: ignore[misc]
         return o
 
 
+class Writes(load("linear.recurrent")):  # type: ignore[misc]
+    appends, extend = True, Attention.extend
+
+
 def test_inputs_are_taken_in_turns_and_each_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proven(monkeypatch, cell_of())["input_sets"] == 4
     with named(Once) as name:
@@ -102,6 +106,9 @@ def test_inputs_are_taken_in_turns_and_each_is_looked_at(monkeypatch: pytest.Mon
     assert failed.reason.endswith(" is not ranked")
     assert failed.samples["time"].values
     assert failed.facts["clock"] == "wall"
+    with named(Writes) as name:
+        outcome = measure_time(Job(cell=cell_of(name, Workload.VERIFY, new_tokens=5), limits=Limits(seconds=0.2)))
+    assert "reason='output of a second call after the same state is off by" in repr(outcome)
 
 
 @pytest.fixture

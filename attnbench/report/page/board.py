@@ -63,7 +63,7 @@ class Board:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the runs are called: what tells them apart, and no two alike."""
+        """The names of the runs: what tells them apart, and no two alike."""
         return run_names(self.runs)
 
     @cached_property
