@@ -178,7 +178,8 @@ def _rate(name: str, title: str, unit: Unit, amount: Callable[[CellSummary], flo
     """Return what each sample has so much of, over its time."""
 
     def read(cell: CellSummary) -> Values:
-        return {replicate: amount(cell) / time for replicate, time in cell.times.items()} if amount(cell) else {}
+        much = amount(cell)
+        return {replicate: much / time for replicate, time in cell.times.items()} if much else {}
 
     return Quantity(name, title, unit, read, meaning, leads, Center.RATES, more_is_better=True)
 
