@@ -149,9 +149,9 @@ def _key(cell: Cell, known: dict[tuple[object, ...], str]) -> str:
     # 1, 1.0 and True are one dictionary key, and three parameters
     params = tuple((name, type(value), value) for name, value in cell.params.items())
     fields = tuple({**vars(cell), "params": params}.values())
-    if fields not in known:
-        known[fields] = cell.key
-    return known[fields]
+    if (key := known.get(fields)) is None:
+        key = known[fields] = cell.key
+    return key
 
 
 @dataclass(slots=True)

@@ -2,11 +2,12 @@
 
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Strict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 Scalar = bool | int | float | str
 """The types that a method parameter or a recorded fact can have."""
-Facts = dict[str, Scalar | None]
+# being strict, the types have no value in common: the first that fits is the right one, and the others need not be tried
+Facts = dict[str, Annotated[str | bool | int | float | None, Field(union_mode="left_to_right")]]
 """Recorded facts by name, None where one is not known."""
 
 _T = TypeVar("_T")
