@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 Scalar = bool | int | float | str
 """The types that a method parameter or a recorded fact can have."""
-# being strict, the types have no value in common: the first that fits is the right one, and the others need not be tried
+# the first type that fits is the right one, since an int, which would be a float as well, stands before it
 Facts = dict[str, Annotated[str | bool | int | float | None, Field(union_mode="left_to_right")]]
 """Recorded facts by name, None where one is not known."""
 
