@@ -63,7 +63,7 @@ def load(suite: "str | Path | Mapping[str, Any] | Suite") -> Loaded:
             path = _path(each)
             lines.add((*source.order(path), source.line(path, words(each))))
         raise SuiteError("\n".join(line for *_, line in sorted(lines))) from None
-    except TypeError as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise SuiteError(source.line((), f"a suite holds numbers, texts, lists and dicts ({error})")) from None
     if wrong := list(_unknown_methods(loaded)):
         raise SuiteError("\n".join(wrong))

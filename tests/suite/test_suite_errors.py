@@ -179,6 +179,13 @@ def test_another_word_for_truth_is_an_error_and_never_silently_false(errors: Err
     assert "true or false" in line or "valid boolean" in line
 
 
+def test_a_dict_that_holds_itself_is_no_suite() -> None:
+    given: dict[str, object] = {}
+    given["axes"] = given
+    with pytest.raises(SuiteError, match=r"lists and dicts \(Circular"):
+        load(given)
+
+
 @pytest.mark.parametrize(("name", "meant"), [("scalng", r"did you mean 'scaling'\? "), ("xyzzy", "")])
 def test_an_unknown_suite_lists_the_shipped_and_offers_the_one_that_was_meant(name: str, meant: str) -> None:
     words = rf"^{name}: cannot read it \(No such file or directory\); {meant}suites that ship: .*quick, .*scaling"

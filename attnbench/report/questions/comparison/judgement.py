@@ -75,8 +75,10 @@ class Judgement:
         figure = heading(quantity, Workload.FORWARD)
         about = f"{figure[0].upper()}{figure[1:]}, new over old; {'more' if quantity.more_is_better else 'less'} is better."
         ratios = [c.ratio for c in self.comparisons if c.ratio]
-        if quantity.is_replicated:
-            fewest, most = (end((ratio.replicates for ratio in ratios), default=0) for end in (min, max))
+        if quantity.is_replicated and not ratios:
+            lines = [f"{about} No pair of cells has a ratio."]
+        elif quantity.is_replicated:
+            fewest, most = (end(ratio.replicates for ratio in ratios) for end in (min, max))
             what = "replicates paired, as they were measured in turns" if terms.paired else "replicates not paired (Welch)"
             lines = [
                 f"{about} Mean log-ratio of the replicates with its 95 % t interval, {what}; "
@@ -84,7 +86,7 @@ class Judgement:
                 f"{worse}, {better}: p ≤ {terms.level:.3g} after Benjamini-Hochberg over {len(ratios)} ratios, and the effect "
                 "beyond the margin. SAME: the interval lies within the margin. UNCLEAR: neither; more replicates may tell.",
             ]
-            if ratios and fewest < ENOUGH:
+            if fewest < ENOUGH:
                 lines.append(f"Fewer than {ENOUGH} replicates somewhere: a first look.")
             if not terms.paired:
                 lines.append(
