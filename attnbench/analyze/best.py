@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from attnbench.analyze.crossover import Lead, Versus
 from attnbench.analyze.quantities import Quantity
 from attnbench.analyze.sections import Section
-from attnbench.analyze.statistics import ENOUGH, Estimate, t_two_sided, variance
+from attnbench.analyze.statistics import Estimate, t_two_sided, variance
 from attnbench.analyze.verdict import LEVEL, ratio
 
 
@@ -78,13 +78,13 @@ class Contest:
         none = [label for label, found in values.items() if not any(found.values())]
         if none and not self.quantity.more_is_better and len(none) + len(ranked) == len(values):
             return Best(N, tuple(none), tuple(rising))
-        by_ratio, enough = len(ranked) == len(values), ENOUGH
+        by_ratio = len(ranked) == len(values)
         if not by_ratio:
-            sign, enough = -1 if self.quantity.more_is_better else 1, self.quantity.enough
+            sign = -1 if self.quantity.more_is_better else 1
             ranked = {label: {number: sign * value for number, value in found.items()} for label, found in values.items()}
             rising = sorted(ranked, key=lambda label: statistics.fmean(ranked[label].values()))
         first, *others = rising
-        chances = {label: _chance(ranked[first], ranked[label], enough, by_ratio=by_ratio) for label in others}
+        chances = {label: _chance(ranked[first], ranked[label], self.quantity.enough, by_ratio=by_ratio) for label in others}
         likely = sorted(chances, key=lambda label: chances[label])
         # Holm 1979: that any of these does not differ has a chance of at most the level
         kept = next((i for i, label in enumerate(likely) if chances[label] * (len(likely) - i) > LEVEL), len(likely))

@@ -40,7 +40,7 @@ class Crossing:
     bracket: tuple[int, int]
     """The nearest measured lengths at which it can be told who is below."""
     interval: Interval | None
-    """95 %; None below five replicates."""
+    """95 %; None of fewer replicates than an interval takes."""
     gained: bool
     """Whether `of` is below from here on, or was up to here."""
 
@@ -89,17 +89,17 @@ class Crossover:
         return list(zip(edges[::2], edges[1::2], strict=True))
 
 
-def crossover(of: Values, over: Values) -> Crossover:
+def crossover(of: Values, over: Values, enough: int = ENOUGH) -> Crossover:
     """Compare two methods of one run, paired by replicate number: they were interleaved. ValueError for a value of 0.
 
-    From five replicates on somebody leads at a length where the paired t test, adjusted over the lengths, says so;
+    From `enough` replicates on somebody leads at a length where the paired t test, adjusted over the lengths, says so;
     with fewer, where all replicates agree.
     """
     common = {N: sorted(of[N].keys() & over[N].keys()) for N in sorted(of.keys() & over.keys())}
     logs = {N: {r: math.log(of[N][r] / over[N][r]) for r in numbers} for N, numbers in common.items() if numbers}
     means = {N: statistics.fmean(values.values()) for N, values in logs.items()}
-    enough = [N for N, values in logs.items() if len(values) >= ENOUGH]
-    chances = dict(zip(enough, adjusted([ratio(over[N], of[N], paired=True).p for N in enough]), strict=True))
+    tested = [N for N, values in logs.items() if len(values) >= enough]
+    chances = dict(zip(tested, adjusted([ratio(over[N], of[N], paired=True).p for N in tested]), strict=True))
     leads = {}
     for N, mean in means.items():
         agree = chances[N] <= LEVEL and mean != 0 if N in chances else all(value * mean > 0 for value in logs[N].values())
@@ -115,7 +115,7 @@ def crossover(of: Values, over: Values) -> Crossover:
                 if means[a] * means[b] < 0 or (means[b] == 0 and means[a] != 0)
             ]
             middle = statistics.median_low(turns)
-            crossings.append(Crossing(middle, (start, end), _interval(within, middle), leads[end] is Lead.OF))
+            crossings.append(Crossing(middle, (start, end), _interval(within, middle, enough), leads[end] is Lead.OF))
     return Crossover(leads, tuple(crossings), min(map(len, logs.values()), default=0))
 
 
@@ -124,7 +124,7 @@ def _between(a: int, b: int, t: float) -> float:
     return float(a * (b / a) ** t)
 
 
-def _interval(logs: Mapping[int, Mapping[int, float]], N: float) -> Interval | None:
+def _interval(logs: Mapping[int, Mapping[int, float]], N: float, enough: int) -> Interval | None:
     """Return all lengths at which a t test does not reject that both methods are equal (Fieller 1954).
 
     At a share t of the way from length a to b, replicate r has the log-ratio (1 - t) d_r(a) + t d_r(b). Under normal
@@ -134,7 +134,7 @@ def _interval(logs: Mapping[int, Mapping[int, float]], N: float) -> Interval | N
     What a bend of the curve between two measured lengths does is not in it.
     """
     common = sorted(set.intersection(*(set(values) for values in logs.values())))
-    if len(common) < ENOUGH:
+    if len(common) < enough:
         return None
     ends = [
         _between(a, b, t)
@@ -173,11 +173,11 @@ class Versus:
     @cached_property
     def crossover(self) -> Crossover:
         """Compare the two over all lengths at which both have figures, each above 0."""
-        values = [
+        of, over = (
             {N: found for N in self.section.lengths if (found := self.quantity.ranked(self.section.at(label, N)))}
             for label in (self.of, self.over)
-        ]
-        return crossover(*values)
+        )
+        return crossover(of, over, self.quantity.enough)
 
     @property
     def gaps(self) -> dict[int, tuple[str, str]]:

@@ -15,7 +15,7 @@ from attnbench.analyze.speedup import baseline, baselines, speedup, strongest_ex
 from attnbench.analyze.statistics import Estimate, Interval, Spread
 from attnbench.schema.cell import Workload
 from attnbench.schema.errand import Description
-from attnbench.schema.outcome import ACCURACY, COSINE, LOSS, NEEDLE, OUTPUT_ERROR, RUN_DIFFERENCE
+from attnbench.schema.outcome import ACCURACY, COSINE, LOSS, NEEDLE, OUTPUT_ERROR, PERPLEXITY, RUN_DIFFERENCE
 from attnbench.schema.suite import Axes
 from attnbench.training.reading import ANEW, STEP_BY_STEP
 from tests.analyze.conftest import compared, known, writer
@@ -72,8 +72,8 @@ def test_alike_methods_are_told_apart_in_fewer_than_one_of_ten_runs(name: str, d
         pytest.param(NEEDLE, {"a": (0, 0, 0), "b": (0, 0, 0)}, {"a", "b"}, id="nothing and nothing are alike"),
         pytest.param(RUN_DIFFERENCE, {"a": (0, 0, 1e-9), "b": (1e-10, 1e-10, 1e-10)}, {"a", "b"}, id="ranges overlap"),
         pytest.param(RUN_DIFFERENCE, {"a": (0, 0, 1e-9), "b": (1e-8, 1e-8, 1e-8)}, {"a"}, id="ranges lie apart"),
-        # from enough replicates on a paired test of differences tells
-        pytest.param(COSINE, {"a": (-0.5, 0.1, 0.3, 0.5, 0.7), "b": (-0.45, 0.16, 0.34, 0.55, 0.76)}, {"b"}, id="paired"),
+        pytest.param(PERPLEXITY, {"a": (4.7, 4.9, 5.1), "b": (10, 19, 68)}, {"a", "b"}, id="three seeds by t, as ranges are"),
+        pytest.param(COSINE, {"a": (-0.5, 0.1, 0.3, 0.5, 0.7), "b": (-0.45, 0.16, 0.34, 0.55, 0.76)}, {"b"}, id="five pairs"),
     ],
 )
 def test_scores_are_compared_in_their_own_direction(name: str, values: dict[str, tuple[float, ...]], best: set[str]) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from attnbench.analyze.crossover import NO_FIGURE, NO_RATIO, NOT_PLANNED, Crossing, Lead, Versus
 from attnbench.analyze.sections import grouped
-from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.conditions import FIRST_LOOK, machine
 from attnbench.report.findings import Findings
 from attnbench.report.text.statuses import reasons, short
@@ -44,7 +43,7 @@ def sentence(versus: Versus, names: Names) -> str:
 def doubt(versus: Versus) -> str:
     """Say that it is a first look, where it is one."""
     count = versus.crossover.replicates
-    if not versus.quantity.is_replicated or not 0 < count < ENOUGH:
+    if not versus.quantity.is_replicated or not 0 < count < versus.quantity.enough:
         return ""
     return f" (first look, {count} replicate{'s' if count > 1 else ''}: cannot tell)"
 
@@ -127,7 +126,7 @@ def crossover_tables(findings: Findings, compared: Sequence[Versus]) -> list[Tab
             continue
         quantity, rows = members[0].quantity, []
         notes = ["Between measured lengths the ratio of the two methods is interpolated, in logarithms."]
-        if quantity.is_replicated and any(versus.crossover.replicates >= ENOUGH for versus in members):
+        if quantity.is_replicated and any(versus.crossover.replicates >= quantity.enough for versus in members):
             notes.append("[a–b]: 95 % interval over replicates, by t tests on the interpolated log-ratio (Fieller 1954).")
         if any(doubt(versus) for versus in members):
             notes.append(FIRST_LOOK)
