@@ -125,9 +125,9 @@ def _has_quality(place: Place) -> bool:
 
 
 def _keys(place: Place) -> list[Key]:
-    """Return the keys by which cells that belong together are found, those of the same run first.
+    """Return the keys by which cells that belong together are found, first those of the same run, and of the same problem.
 
-    Scores are those of one head of one sequence: H and B may differ.
+    Scores are those of one head of one sequence: H and B may differ where none agrees in them.
     """
     cell = place.summary.cell
     problem, model = cell.problem, cell.training
@@ -135,4 +135,4 @@ def _keys(place: Place) -> list[Key]:
     if model is not None:
         about += (problem.H, *(getattr(model, name) for name in MODEL))
     keys = alike(cell, *about)
-    return [*((place.run, key) for key in keys), *keys]
+    return [*((place.run, problem, key) for key in keys), *((place.run, key) for key in keys), *keys]

@@ -48,17 +48,17 @@ def test_the_front_is_that_of_the_analysis_and_may_weigh_fidelity_of_another_run
         Law("lsh.reformer", 1e-3, 1.1, {"rounds": 1}),
         Law("linear.chunked", 2e-3, 1.0),
     )
-    run = replace(small, laws=laws, lengths=(512, 1024), workloads=(Workload.FORWARD, Workload.FIDELITY))
-    weighed = Findings.of(*recorded(run))
-    made = data(weighed)
+    run = replace(small, laws=laws, lengths=(512, 1024), heads=(8, 16), workloads=(Workload.FORWARD, Workload.FIDELITY))
+    made, places = data(weighed := Findings.of(*recorded(run))), Board((weighed,)).places
+    problems = [{places[number].summary.cell.problem for number in pair} for each in made["pairs"] for pair in each["cells"]]
+    assert all(len(each) == 1 for each in problems), "a cell is weighed by the scores of its own heads"
     forward = next(number for number, group in enumerate(made["groups"]) if group["workload"] == "forward")
     longest = next(pairs for pairs in made["pairs"] if pairs["group"] == forward and pairs["N"] == 1024)
     cells = [longest["cells"][place] for place in longest["fronts"]["time/output_error"]]
     names = [made["methods"][made["cells"]["method"][paid]]["name"] for paid, _ in cells]
     assert names == ["lsh.reformer(rounds=1)", "softmax.sdpa"]
     assert all(made["groups"][made["cells"]["group"][lost]]["workload"] == "fidelity" for _, lost in cells)
-    # a run without quality weighs nothing
-    assert data(found(small))["pairs"] == []
+    assert data(found(small))["pairs"] == [], "a run without quality weighs nothing"
     timed, scored = (
         Findings.over(weighed.run, [each for each in weighed.summaries if each.cell.workload is workload])
         for workload in (Workload.FORWARD, Workload.FIDELITY)
