@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload
+from attnbench.api import Attention, Cell, Cost, Problem, Projection, Scalar, State, Workload
 
 from ..partial.heads import of_each_head
 from ..recurrence.linear import linear_attention
@@ -49,12 +49,16 @@ class Mamba3(Attention):
     packs = True
     causal_only = True
     because = "its state goes from token to token, and forgets"
-    widths = (2, 2**16)
 
     def __init__(self, problem: Problem, chunk: int = 64) -> None:
         super().__init__(problem)
         refuse_bad_chunk(chunk)
         self.chunk = chunk
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Refuse a single channel, which has no other to be turned with."""
+        return "channels are turned by pairs: D=1 must be 2 at least" if cell.problem.D == 1 else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnbench.api import Attention, Cost, Problem, Projection, Scalar, State, Workload, default_scale
+from attnbench.api import Attention, Cell, Cost, Problem, Projection, Scalar, State, Workload, default_scale
 
 from ...partial.cache import KvCache
 from ...partial.rows import seen_by, softmax_rows
@@ -30,7 +30,6 @@ class LatentSoftmax(Attention):
     packs = True
     grouped = False
     weighs = False
-    widths = (2, 2**16)
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -38,6 +37,11 @@ class LatentSoftmax(Attention):
         self.scale, self.plain = default_scale(problem), problem.D - turned
         expand = torch.randn(problem.H, R, self.plain + problem.M) * R**-0.5
         self.expand = nn.Parameter(expand.to(getattr(torch, problem.dtype)))
+
+    @classmethod
+    def why_not(cls, cell: Cell) -> str | None:
+        """Refuse a single channel, which would be for positions and leave a key none of its latent."""
+        return "one channel is for positions and another of the latent: D=1 must be 2 at least" if cell.problem.D == 1 else None
 
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:

@@ -20,7 +20,7 @@ from tests.impls.contract.method import BOTH, FORWARD, Method, Params
 
 NAMES = os.environ.get("ATTNBENCH_CONTRACT", "").split() or list(registry.catalogue())
 """All that are registered, or those that are asked for: `path/to/file.py:Class` holds the contract against one's own."""
-SHAPES: tuple[Params, ...] = ({}, {"kv_heads": 2, "M": 5}, {"M": 5}, {"kv_heads": 2}, {"M": 12}, {"kv_heads": 1, "M": 5})
+SHAPES: tuple[Params, ...] = ({}, {"kv_heads": 2, "M": 5}, {"M": 5}, {"kv_heads": 2}, {"M": 12}, {"M": 1}, {"kv_heads": 1})
 """Values narrower and wider than keys, heads of k and v that serve several of q; the oddest come first."""
 # reformer-pytorch and local-attention are always there, Triton and cuda-core with the tests; the rest is docs/peers.md
 OURS = ("triton", "cuda-core", "reformer-pytorch", "local-attention")

@@ -40,7 +40,7 @@ METHODS = {
             bends=({}, {"chunk": 16}),
             any_params=drawn(chunk=st.integers(1, 200)),
             cuts=CUTS,
-            limits=(({**SEQ, "D": 1, "M": 2}, "widths from 2" if name == "mamba3" else None),),
+            limits=(({**SEQ, "D": 1, "M": 2}, "D=1 must be" if name == "mamba3" else None), ({**SEQ, "M": 1}, None)),
             mistakes=({"chunk": 0},),
         )
         for name in ("mamba3", "gsa")

@@ -53,7 +53,7 @@ METHODS = {
     "softmax.fox": Method(
         cuts=(cut("softmax.eager.forgetting_product", TOKENS=14, OWN=5), unfused("partial.softmax")), limits=(SHARED_AND_WIDER,)
     ),
-    "softmax.mla": Method(limits=(({"M": 16}, None), ({"causal": True, "kv_heads": 2}, "kv_heads must equal"))),
+    "softmax.mla": Method(limits=(({"M": 1}, None), ({"D": 1, "M": 2}, "D=1 must be 2 at least"))),
     "softmax.path": Method(
         grows=16, cuts=(cut("softmax.eager.path_product", TOKENS=7), unfused("partial.softmax")), limits=(SHARED_AND_WIDER,)
     ),
