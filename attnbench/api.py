@@ -143,13 +143,19 @@ class Attention(nn.Module, ABC):
     """The packages needed beyond torch, as pip requirements; import them in `__init__`, not at the top of the file."""
 
     def __init_subclass__(cls, **given: Any) -> None:  # noqa: ANN401 - whatever a class statement says
-        """Take a word for what it stands for, as `causality = "full"`. Raises ValueError for any other."""
+        """Take a word for what it stands for, as `causality = "full"`, and where a tuple is due for the only one in it.
+
+        Raises ValueError for a word that stands for nothing.
+        """
         super().__init_subclass__(**given)
         for name, kind in (("tier", Tier), ("causality", Causality), ("layout", Layout)):
             if (said := vars(cls).get(name)) is not None:
                 if said not in set(kind):
                     raise ValueError(f"{cls.__name__}: {name} = {said!r} is none of {', '.join(kind)}")
                 setattr(cls, name, kind(said))
+        for name in ("devices", "dtypes", "requires"):
+            if isinstance(said := vars(cls).get(name), str):
+                setattr(cls, name, (said,))
 
     def __init__(self, problem: Problem) -> None:
         super().__init__()

@@ -141,6 +141,12 @@ def test_a_causal_call_that_sees_the_future_is_incorrect(name: str) -> None:
         type("Odd", (registry.load("softmax.sdpa"),), {"causality": "Full"})
 
 
+def test_one_word_where_a_tuple_is_due_is_a_tuple_of_it_and_not_of_its_letters() -> None:
+    own = {"requires": "einops", "devices": "cuda", "dtypes": "float32"}
+    kind = type("Odd", (registry.load("softmax.sdpa"),), own)
+    assert {name: getattr(kind, name) for name in own} == {name: (word,) for name, word in own.items()}
+
+
 @pytest.mark.parametrize(("dtype", "first"), [(DType.BFLOAT16, "row "), (DType.FLOAT16, "output off by")])
 def test_half_precision_is_no_excuse_for_fewer_digits(dtype: DType, first: str) -> None:
     assert reason("Sloppy", dtype=dtype).startswith(first)
