@@ -12,6 +12,7 @@ from .eager.entries import Reach, tiles
 def cost(p: Problem, workload: Workload, reach: Reach, k: int | None = None) -> Cost:
     """Count pairs of queries with tokens and entries; with k, all index scores and at most k entries a query."""
     (heads, width), trains, size = index_heads(p), workload is Workload.FORWARD_BACKWARD, p.dtype.bytes
+    k = None if k is None else min(k, p.N // reach.block)
     at = range(p.N - 1, p.N) if workload is Workload.DECODE else range(p.N)
     ended = [(t + 1) // reach.block for t in at]
     tokens, seen = float(sum(min(t + 1, reach.window) for t in at)), float(sum(ended))

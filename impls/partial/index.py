@@ -51,12 +51,12 @@ def scores_of(index_q: Tensor, e: Tensor, w: Tensor | None = None) -> Tensor:
 
 
 def largest(index_q: Tensor, e: Tensor, w: Tensor | None, block: int, count: int) -> Tensor:
-    """Choose, of the entries i < (t + 1) // m that query t sees, those with the largest scores: int64 [B, N, k].
+    """Choose, of the entries i < (t + 1) // m that query t sees, those with the largest scores: int64 [B, N, min(k, C)].
 
     [B, I, N, E], [B, C, E], [B, I, N] or None. In no order, with ABSENT where a query sees fewer. A block of one token is a
     token.
     """
-    B, heads, N, _ = index_q.shape
+    (B, heads, N, _), count = index_q.shape, min(count, e.shape[1])
     kept = torch.full((B, N, count), ABSENT, dtype=torch.int64, device=e.device)
     for b in range(B):
         for start, stop in spans(N, heads, block):

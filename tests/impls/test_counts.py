@@ -150,6 +150,7 @@ COUNTED = [
     # inputs are read twice and have gradients, o is written and dL/do read; a scorer's inputs are read once
     row("blocks.hca", BOTH, traffic=TOKENS * 64 * (5 * 4 + 3 * 3), kv_heads=1, **SEQ),
     row("blocks.csa", BOTH, traffic=TOKENS * (64 * (5 * 4 + 3 * 5) + 2 * 33 + 4 * 32), kv_heads=1, **SEQ),
+    row("blocks.csa", executed=2 * 2 * 8 * 2 * 40 * (40 + 10) + 2 * 5 * 40 * 10, kv_heads=1, params={"k": 90}, **FEW),
     # half projection and half attention
     row("linformer.linformer", exact=4 * TOKENS * 32 * 128, executed=4 * TOKENS * 32 * 128, params={"k": 32}),
     row("linformer.linformer", exact=4 * 2 * 4 * 64 * 64 * 128, params={"k": 256}, N=64),

@@ -67,7 +67,7 @@ class CompressedSparse(HeavilyCompressed):
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Choose the entries of each token: int64 [B, 1, N, k], -1 where it sees fewer."""
+        """Choose the entries of each token: int64 [B, 1, N, min(k, C)], -1 where it sees fewer."""
         index_q, index_u, index_z, w = inputs[4:]
         e = self.compress_index(index_u.squeeze(1), index_z.squeeze(1))
         return largest(index_q, e, w, self.reach.block, self.k).unsqueeze(1)

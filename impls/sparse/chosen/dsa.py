@@ -51,8 +51,8 @@ class DeepSeekSparse(ListedTokens):
     @classmethod
     def cost(cls, problem: Problem, params: dict[str, Scalar], workload: Workload) -> Cost:
         """Count all index scores, and attention to the kept tokens. Raises TypeError or ValueError on bad parameters."""
-        p, places = problem, cls(problem, **params).k  # type: ignore[arg-type]
-        (heads, width), k = index_heads(p), min(places, p.N)
+        p, (heads, width) = problem, index_heads(problem)
+        k = min(cls(p, **params).k, p.N)  # type: ignore[arg-type]
         if workload is Workload.DECODE:
             seen, kept, tokens = float(p.N), float(k), 1
         else:
@@ -62,7 +62,7 @@ class DeepSeekSparse(ListedTokens):
         scoring, attending = 2.0 * p.B * heads * (width + 1), 2.0 * p.B * p.H * (p.D + p.M) * (3 if trains else 1)
         exact = scoring * seen + attending * kept
         # absent places of a list are computed too, with a weight of 0
-        executed = exact if workload.decodes else scoring * scored(p.N, heads, 1) + attending * p.N * places
+        executed = exact if workload.decodes else scoring * scored(p.N, heads, 1) + attending * p.N * k
         scorer = tokens * (heads * (width + 1) + width) * p.dtype.bytes * float(p.B)
         moved = p.B * p.dtype.bytes * (seen * width + p.kv_heads * kept * (p.D + p.M)) if workload.decodes else 0.0
         return Cost(
@@ -87,7 +87,7 @@ class DeepSeekSparse(ListedTokens):
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Choose the tokens that each one attends to: int64 [B, 1, N, k], -1 where it sees fewer."""
+        """Choose the tokens that each one attends to: int64 [B, 1, N, min(k, N)], -1 where it sees fewer."""
         index_q, index_k, w = inputs[3:]
         return largest(index_q, index_k.squeeze(1), w, 1, self.k).unsqueeze(1)
 

@@ -70,7 +70,7 @@ class QwenSparse(ListedTokens):
             executed = scoring * ended + attending * (chosen + len(at) * (m - 1))
         else:
             moved = 0.0
-            executed = scoring * scored(p.N, heads, m) + attending * len(at) * (made.k + m - 1)
+            executed = scoring * scored(p.N, heads, m) + attending * len(at) * (min(made.k, p.N // m * m) + m - 1)
         scorer = float(len(at)) * (heads + 1) * width * p.dtype.bytes * p.B
         return Cost(
             nominal_flops=nominal_flops(p, workload),
@@ -87,7 +87,7 @@ class QwenSparse(ListedTokens):
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Choose the tokens that each one attends to: int64 [B, 1, N, k + m - 1], -1 where it sees fewer."""
+        """Choose the tokens that each one attends to: int64 [B, 1, N, min(k, N // m m) + m - 1], -1 where it sees fewer."""
         index_q, index_k = inputs[3:]
         m = self.block
         return self._tokens(0, largest(index_q, _pooled(index_k.squeeze(1), m), None, m, self.k // m))

@@ -16,11 +16,11 @@ CAUSAL_ROWS = 256
 
 
 def largest(q: Tensor, k: Tensor, count: int, *, causal: bool) -> Tensor:
-    """Choose the largest scores: [B, R, N, D], [B, S, D] -> int64 [B, R, N, count], in no order, ABSENT for none.
+    """Choose the largest scores: [B, R, N, D], [B, S, D] -> int64 [B, R, N, min(count, S)], in no order, ABSENT for none.
 
     If causal, N = S and keys are j ≤ i. Exactly min(count, seen) keys are kept; among equal scores any may be chosen.
     """
-    B, R, N, _ = q.shape
+    (B, R, N, _), count = q.shape, min(count, k.shape[1])
     kept = torch.empty(B, R, N, count, dtype=torch.int64, device=q.device)
     for group, rows, stop in _cuts(B, R, N, k.shape[1], causal=causal):
         kept[group, :, rows] = _of_block(q[group, :, rows], k[group, :stop], count, rows.start if causal else None)

@@ -42,9 +42,9 @@ class TopKAttention(Attention):
 
     @torch.no_grad()
     def choose(self, *inputs: Tensor) -> Tensor:
-        """Choose the keys of each query: int64 [B, H, N, k], -1 where a query sees fewer."""
+        """Choose the keys of each query: int64 [B, H, N, min(k, N)], -1 where a query sees fewer."""
         q, key, _ = inputs
-        return largest(self._folded(q, key), key.flatten(0, 1), self.k, causal=self.causal).view(*q.shape[:3], self.k)
+        return largest(self._folded(q, key), key.flatten(0, 1), self.k, causal=self.causal).view(*q.shape[:3], -1)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, choices: Tensor | None = None) -> Tensor:
         """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once; choices as from `choose`."""

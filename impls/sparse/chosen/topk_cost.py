@@ -30,13 +30,13 @@ def _exact_flops(p: Problem, workload: Workload, k: int) -> float:
 def _executed_flops(p: Problem, workload: Workload, k: int) -> float:
     """Count the scores of whole blocks of queries, and outside of decoding two products of listed keys, four in the backward.
 
-    Lists are k long: the key of an absent place is multiplied too, with a weight of 0.
+    Lists are k long, or N: the key of an absent place is multiplied too, with a weight of 0.
     """
     if workload.decodes:
         return _exact_flops(p, workload, k)
     pairs = sum(rows * stop for rows, stop in blocks(p.B * p.kv_heads, p.H // p.kv_heads, p.N, causal=p.causal))
     passes = 3 if workload is Workload.FORWARD_BACKWARD else 1
-    return 2.0 * (p.H // p.kv_heads * pairs * p.D + passes * p.B * p.H * p.N * k * (p.D + p.M))
+    return 2.0 * (p.H // p.kv_heads * pairs * p.D + passes * p.B * p.H * p.N * min(k, p.N) * (p.D + p.M))
 
 
 def _seen(p: Problem, workload: Workload) -> float:
