@@ -42,7 +42,8 @@ class TransformerXL(Attention):
         # small, but not 0, with which no check would notice that they are missing
         self.u, self.w = (nn.Parameter(0.1 * torch.randn(H, D)) for _ in range(2))
         self.W_r = nn.Parameter(torch.randn(H, D, D) / math.sqrt(D))
-        self.register_buffer("sinusoids", sinusoids(self.segment + self.memory, D), persistent=False)
+        width = Segments.of(problem.N, self.segment, self.memory).width
+        self.register_buffer("sinusoids", sinusoids(width, D), persistent=False)
         self.to(getattr(torch, problem.dtype))
 
     @classmethod
@@ -51,7 +52,10 @@ class TransformerXL(Attention):
         return cost(problem, workload, **params)  # type: ignore[arg-type]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once."""
+        """Attend: [B, H, N, D], [B, K, N, D], [B, K, N, M] -> [B, H, N, M], differentiable once.
+
+        Raises ValueError where windows are longer than at the N that it was built for.
+        """
         k, v = of_each_head(q, k, v)
         # (q + w)·W_r R_x = Wᵣᵀ(q + w)·R_x: the table needs no gradient, and is the same for all heads
         position = (q + self.w[:, None]) @ self.W_r
@@ -87,4 +91,7 @@ class TransformerXL(Attention):
         return o, cache
 
     def _segments(self, N: int) -> Segments:
-        return Segments.of(N, self.segment, self.memory)
+        segments = Segments.of(N, self.segment, self.memory)
+        if segments.width > len(self.sinusoids):
+            raise ValueError(f"{N} tokens: the table of distances is that of {self.problem.N}")
+        return segments
