@@ -120,14 +120,9 @@ def test_any_shape_will_do(examples: int, ask: Ask) -> None:
         sparse("longformer", {"window": 9}, 64, D=32, dtype="float16", causal=False),
         vq(16, codes=10, N=64, D=32, dtype="bfloat16"),
         vq(16, codes=10, N=64, D=32, dtype="float16", causal=False),
-        *(
-            pytest.param(each, marks=pytest.mark.slow)
-            for each in (
-                *(linear(160, D=32, M=32, dtype=dtype) for dtype in ("float32", "float16")),
-                vq(16, codes=10, N=64, D=32, dtype="float16"),
-                vq(16, codes=10, N=64, D=32, dtype="bfloat16", causal=False),
-            )
-        ),
+        *(pytest.param(linear(160, D=32, M=32, dtype=dtype), marks=pytest.mark.slow) for dtype in ("float32", "float16")),
+        pytest.param(vq(16, codes=10, N=64, D=32, dtype="float16"), marks=pytest.mark.slow),
+        pytest.param(vq(16, codes=10, N=64, D=32, dtype="bfloat16", causal=False), marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -182,18 +177,18 @@ def test_no_token_sees_the_future(kernels: Kernels, t: int, ask: Ask) -> None:
 
 @pytest.mark.parametrize(
     "kernels",
-    [
-        linear(70, B=2),
-        sparse("strided", {"stride": 1}, 24, B=2),
-        vq(7, B=2, N=16),
-        pytest.param(vq(7, B=2, N=16, causal=False), marks=pytest.mark.slow),
-    ],
+    [linear(70, B=2), sparse("strided", {"stride": 1}, 24, B=2), vq(7, B=2, N=16), vq(7, B=2, N=16, causal=False)],
     ids=str,
 )
 def test_layouts_and_repeated_calls_give_the_same_bits(kernels: Kernels, ask: Ask) -> None:
     inputs, usual = kernels.call.inputs, kernels.results(ask)
     for others in (inputs, turned(inputs, 1, 2), turned(inputs, -2, -1)):
         assert all(torch.equal(a, b) for a, b in zip(kernels.put(ask, others, g=kernels.call.g), usual, strict=True))
+
+
+def test_tokens_may_be_so_far_apart_that_a_tile_spans_more_than_2_31_numbers(ask: Ask) -> None:
+    kernels = linear(40, D=4, dtype="bfloat16")
+    same(kernels.results(ask, apart=1 << 26), kernels.results(ask), 0)
 
 
 @pytest.mark.parametrize("kernels", [linear(100, **TWO), sparse("window", {"window": 16}, 40, H=2), vq(16)], ids=str)

@@ -81,7 +81,11 @@ def call_of(request: Request) -> Callable[[], list[Tensor]]:
         kind: Any = registry.load(request["name"])
         method = kind(Problem(**request["problem"]), **request["params"])
         method.load_state_dict(request.get("state", {}))
-        tensors = [x.detach().requires_grad_() for x in request["inputs"]]
+        tensors = [x.detach() for x in request["inputs"]]
+        if apart := request.get("apart"):
+            # of one head, with memory between its tokens that is not touched
+            tensors = [x.new_empty(x.shape[2] * apart).as_strided(x.shape, (0, 0, apart, 1)).copy_(x) for x in tensors]
+        tensors = [x.requires_grad_() for x in tensors]
 
         def forward() -> Tensor:
             o: Tensor = method(*tensors, **request.get("keywords", {}))
