@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+_ANCHORS = 1 << 16
+"""The most anchors of a pyramid: the matrix that places sums of tiles has about the square of so many numbers, 17 GB."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -33,4 +36,6 @@ def anchors_of(bins: str) -> tuple[int, ...]:
     levels = tuple(int(part) for part in parts if part.strip().isdecimal())
     if not parts or len(levels) != len(parts) or min(levels) < 1:
         raise ValueError(f'bins={bins!r}: must be numbers of bins, each 1 or more, with commas between: "1,9,36,64"')
+    if sum(levels) > _ANCHORS:
+        raise ValueError(f"bins={bins!r}: must be no more than {_ANCHORS:,} bins in all")
     return levels

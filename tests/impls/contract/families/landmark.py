@@ -16,7 +16,7 @@ METHODS = {
         grows=4.6,
         variants=({}, {"bins": "3"}, {"bins": "1,5,2"}),
         limits=(({"N": 64, "M": 32}, None),),
-        mistakes=tuple({"bins": bins} for bins in ("", "1,,2", "0,1", "1;9", 7, "-1")),
+        mistakes=tuple({"bins": bins} for bins in ("", "1,,2", "0,1", "1;9", 7, "-1", "1,65536")),
     ),
     "landmark.nystrom_attention": Method(
         grows=4.6,
