@@ -11,6 +11,7 @@ from attnbench.schema.history import Point, Summary
 from attnbench.schema.outcome import Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
+from attnbench.schema.units import counted
 
 UNFINISHED = frozenset({NOT_RUN, Status.INTERRUPTED.value})
 """The statuses of a cell about which nothing is known: it neither ran nor failed."""
@@ -47,5 +48,5 @@ def lacks(run: RunInfo, records: Iterable[Record]) -> list[str]:
     # a comparison goes on only with what is not clear yet
     wanted = 1 if run.interleaved else run.suite.replicates
     short = [summary for summary in cells if summary.ok and summary.replicates < wanted]
-    found = [f"{len(missing)} of {len(cells)} cells were not run"] if missing else []
-    return [*found, *([f"{len(short)} cells have fewer than {wanted} replicates"] if short else [])]
+    found = [f"{len(missing)} of {counted(len(cells), 'cell')} not run"] if missing else []
+    return [*found, *([f"{counted(len(short), 'cell')} with fewer than {wanted} replicates"] if short else [])]

@@ -45,6 +45,7 @@ from attnbench.cli.terminal import (
     print_text,
     write_out,
 )
+from attnbench.schema.units import counted
 
 if TYPE_CHECKING:
     from attnbench.library.submit import Submission
@@ -162,7 +163,8 @@ def follow(given: "Submission", terminal: Terminal, *, dry_run: bool, wait: bool
         return
     again = f"attnbench run --resume {shlex.quote(str(given.folder.path))} --on slurm"
     if given.submitted:
-        terminal.say(f"submitted job {given.jobs[-1]}, {len(given.submitted)} of {given.shards} tasks: {given.folder.path}")
+        tasks = f"{len(given.submitted)} of {counted(given.shards, 'task')}"
+        terminal.say(f"submitted job {given.jobs[-1]}, {tasks}: {given.folder.path}")
     else:
         terminal.say(f"nothing is missing that is not in the queue: {given.folder.path}")
     if not wait:
@@ -174,7 +176,7 @@ def follow(given: "Submission", terminal: Terminal, *, dry_run: bool, wait: bool
     made = given.run
     report(made, terminal)
     if unfinished:
-        terminal.say(f"{len(unfinished)} shards are unfinished; submit them again with: {again}")
+        terminal.say(f"{counted(len(unfinished), 'shard')} unfinished; submit again with: {again}")
         sys.exit(FAILED)
     refuse_nothing(made, terminal)
 

@@ -23,7 +23,7 @@ from attnbench.report.conditions import replication, shapes, short_machine
 from attnbench.report.findings import Findings
 from attnbench.report.text.names import one_line
 from attnbench.report.text.numbers import heading, shown, written
-from attnbench.report.text.statuses import counted, short
+from attnbench.report.text.statuses import short
 from attnbench.report.text.table import Table, plain, wrapped
 from attnbench.schema import outcome
 from attnbench.schema.cell import Cell, Workload
@@ -31,7 +31,7 @@ from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo
 from attnbench.schema.training import LANGUAGE, Task
-from attnbench.schema.units import bytes_, length
+from attnbench.schema.units import bytes_, counted, length
 from attnbench.session import machine
 from attnbench.session.asked import amount, one_of, parameters, several, word
 from attnbench.session.asked import length as asked_length
@@ -312,7 +312,7 @@ def _sentence(
     at = f"at N = {N:,}, {section.workload.words}, {section.mask}"
     if not qualified:
         knows = f"is known to qualify; of {len(unknown)} not all was recorded" if unknown else "qualifies"
-        return f"None of the {len(section.ok_at(N))} methods that were measured {at} {knows}."
+        return f"Of {counted(len(section.ok_at(N)), 'method')} measured {at}, none {knows}."
     first, number = qualified[0], cost.estimate(section.at(qualified[0], N))
     size = written(number.value, cost.unit) if number else ""
     if len(qualified) == 1:

@@ -25,6 +25,7 @@ from attnbench.schedule.rounds import turns
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo
+from attnbench.schema.units import counted
 from attnbench.session.asked import SuiteLike, cells_meant, check_methods, one_of, placing, select, share
 from attnbench.session.progress import Progress, block_of
 from attnbench.session.reporter import Reporter
@@ -202,7 +203,7 @@ def _judged(sides: tuple[_Side, _Side], ref: str, margin: float, how: How, most:
     """Look after 5, 10, 20, … replicates, each time going on with what is still unclear."""
     say, steps = how.reporter.say, looks(most)
     wanted = {cell.key for cell in sides[1].jobs.run_info.cells}
-    say(f"{len(wanted)} cells, in turns with {ref}, up to {most} replicates a side: {sides[1].folder.path}")
+    say(f"{counted(len(wanted), 'cell')}, in turns with {ref}, up to {most} replicates a side: {sides[1].folder.path}")
     for before, step in pairwise((0, *steps)):
         _measure(sides, range(before, step), wanted, how.reporter)
         old, new = (Run(side.folder).findings for side in sides)
@@ -212,7 +213,7 @@ def _judged(sides: tuple[_Side, _Side], ref: str, margin: float, how: How, most:
         wanted = unclear(judgement.comparisons)
         if not wanted or step == most:
             break
-        say(f"{len(wanted)} of {len(judgement.comparisons)} cells are unclear after {step} replicates: going on")
+        say(f"unclear after {step} replicates: {len(wanted)} of {counted(len(judgement.comparisons), 'cell')}; going on")
     for side in sides:
         # runs like any other: as many replicates as were made, with tables and plots
         side.folder.rewrite(_of(side.jobs.run_info, step))

@@ -22,6 +22,7 @@ from attnbench.schedule.rounds import rounds
 from attnbench.schema.cell import Workload
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.figures import FIGURES
+from attnbench.schema.units import counted
 from attnbench.session.asked import SuiteLike, check_methods, narrowed, pick, pick_one, placing, select, share
 from attnbench.session.progress import Progress, block_of, processes
 from attnbench.session.scene import How, Measuring, Scene, only_read
@@ -123,7 +124,7 @@ def _measured(suite: SuiteLike, goal: Goal, minutes: float | None, how: How) -> 
         info, jobs = folder.info(), scouted.jobs(folder.info(), Ledger())
         with scene.writing(folder, "its cell is measured again"):
             begin = time.monotonic()
-            scene.begins(f"{len(info.cells)} cells x {info.suite.replicates} replicates", [info], folder)
+            scene.begins(f"{counted(len(info.cells), 'cell')} x {counted(info.suite.replicates, 'replicate')}", [info], folder)
             kept = "what was measured is kept; read it with: attnbench crossover {} --of METHOD --over METHOD"
             while True:
                 progress = Progress(how.reporter, processes(info), block_of(info), folder.records())

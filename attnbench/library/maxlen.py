@@ -20,6 +20,7 @@ from attnbench.schema.cell import Batch, Cell, Workload, label
 from attnbench.schema.errors import ArgumentError, UsageError, did_you_mean
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Axes, Method, Suite
+from attnbench.schema.units import counted
 from attnbench.session.asked import (
     Only,
     SuiteLike,
@@ -190,7 +191,7 @@ def _searched(
             about = ", ".join(text for name, text in words(cell).items() if name in varying and text)
             scene.say(f"{cell.label}, {about}, {sought}: {value_text(found)}; ended by {ended(found)}")
 
-        scene.begins(f"{len(info.cells)} searches", [info], folder)
+        scene.begins(f"{counted(len(info.cells), 'cell')} to search", [info], folder)
         search = searches(scouted.jobs(info, Ledger()), max(info.suite.axes.N), ends)
         again, place = "what was tried is kept; see it with: attnbench maxlen {}", scene.place(info)
         scene.collect(carry_out(search, place, begins=progress.starts), [place], folder, progress, again)

@@ -15,6 +15,7 @@ from attnbench.schema.cell import Cell
 from attnbench.schema.errors import ArgumentError, UsageError
 from attnbench.schema.outcome import Status
 from attnbench.schema.run import RunInfo, joined
+from attnbench.schema.units import counted
 from attnbench.session.asked import Only, SuiteLike, check_methods, one_of, placing, select, several
 from attnbench.session.lanes import Devices, Shard, failed_with, portions, shared_out
 from attnbench.session.progress import Progress, block_of, processes
@@ -105,9 +106,9 @@ def run(  # noqa: PLR0913 - each says one thing about what is measured, or on wh
                 if each[0] != known or not folder.begun:
                     folder.rewrite(each[0])
             info, places = each[0], scene.places(each, folder.checkpoints)
-            counted = [record for record in records if not failed_with(record, retried)]
-            progress = Progress(scene.how.reporter, processes(info), block_of(info), counted, lanes=len(places))
-            scene.begins(f"{len(info.cells)} cells x {info.suite.replicates} replicates", each, folder)
+            done = [record for record in records if not failed_with(record, retried)]
+            progress = Progress(scene.how.reporter, processes(info), block_of(info), done, lanes=len(places))
+            scene.begins(f"{counted(len(info.cells), 'cell')} x {counted(info.suite.replicates, 'replicate')}", each, folder)
             where = {
                 "lanes": lanes if parts[0].cores else None,
                 "devices": devices if isinstance(devices, str) else ",".join(devices),

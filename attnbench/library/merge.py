@@ -7,6 +7,7 @@ from pathlib import Path
 from attnbench.library.runs import Run, RunLike, other_than_run, read
 from attnbench.schema.errors import UsageError
 from attnbench.schema.run import RunInfo, joined, new_id
+from attnbench.schema.units import counted
 from attnbench.session.lanes import Shard
 from attnbench.session.reporter import Reporter
 from attnbench.store.history import open_history
@@ -40,7 +41,7 @@ def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | 
         changes = {
             "id": new_id(now),
             "shard": "",
-            "command": f"attnbench merge, of {len(infos)} runs",
+            "command": f"attnbench merge, of {counted(len(infos), 'run')}",
             "started": min(info.started for info in infos),
             "cells": tuple(sorted(made.cells, key=lambda cell: cell.problem.N)),
         }
@@ -89,5 +90,7 @@ def _refuse_doubles(given: list[RunFolder]) -> None:
         measured = {record.job.cell.key for record in folder.read()} & {cell.key for cell in folder.info().cells}
         if twice := measured & seen.keys():
             other = seen[next(iter(twice))]
-            raise UsageError(f"{other} and {folder.path} both measured the same {len(twice)} cells; merge only one of them")
+            raise UsageError(
+                f"{other} and {folder.path} both measured the same {counted(len(twice), 'cell')}; merge only one of them"
+            )
         seen |= dict.fromkeys(measured, folder.path)

@@ -105,9 +105,10 @@ class Plan:
         untimed = Counter(cell.workload.words for cell in likely if cell.workload.has_model or not cell.workload.is_timed)
         low, high = (seconds / 60 for seconds in duration(scouted, likely, self.share))
         unit, minutes = next((each for each in _LONG if high >= 2 * each[1]), ("min", 1))
-        cells, measured = (f"{number / self.share:,.0f}" for number in (count, count - refused))
+        cells, measured = (round(number / self.share) for number in (count, count - refused))
         lines = [
-            f"{cells} cells, {measured} to be measured, x {suite.replicates} replicates, on {suite.device}",
+            f"{units.counted(cells, 'cell')}, {measured:,} to be measured, x {units.counted(suite.replicates, 'replicate')}, "
+            f"on {suite.device}",
             f"about {low / minutes:.0f} to {high / minutes:.0f} {unit}" if high >= 1 else "less than a minute",
         ]
         lines[-1] += "; cells over budget are rows, and cost little; memory is not predicted"
@@ -116,7 +117,7 @@ class Plan:
             packages = f", and as if {', '.join(sorted(needed))} were installed" if needed else ""
             lines.insert(0, f"as if an {self.assumed} were here{packages}; times by its data sheet, which no call can beat")
         if self.share < 1:
-            lines.insert(0, f"estimated from {count:,} cells, drawn at random from about {cells}")
+            lines.insert(0, f"estimated from {count:,} cells, drawn at random from about {cells:,}")
         if untimed:
             found = ", ".join(f"{number / self.share:,.0f} of {workload}" for workload, number in untimed.items())
             lines.append(f"cells that take as long as they take come on top: {found}")

@@ -17,6 +17,7 @@ from attnbench.schema.cell import Cell, Workload
 from attnbench.schema.errand import TIMELINE, Pass
 from attnbench.schema.errors import ArgumentError, AttnbenchError
 from attnbench.schema.outcome import Failed
+from attnbench.schema.units import counted
 from attnbench.session.asked import cells_meant
 from attnbench.session.scene import How, Measuring, Scene
 from attnbench.store.files import write_named
@@ -43,7 +44,7 @@ class Trace:
             of = "in the step of the last token" if self.cell.workload is Workload.GENERATE else "in one call"
             lines += [tabulate(rows[:_MOST], headers=("kernel", of))]
         if len(rows) > _MOST:
-            lines += [f"and {len(rows) - _MOST} others"]
+            lines += [f"and {counted(len(rows) - _MOST, 'other')}"]
         if self.file is not None:
             lines += [f"timeline, for chrome://tracing or Perfetto: {self.file}"]
         if self.cell.device_kind == "cuda" and self.file is not None:

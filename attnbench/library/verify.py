@@ -15,6 +15,7 @@ from attnbench.schema.errors import UsageError
 from attnbench.schema.outcome import Measured
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
+from attnbench.schema.units import counted
 from attnbench.session.lanes import Shard
 from attnbench.session.machine import Finding
 from attnbench.suite.expand import Bundles
@@ -39,12 +40,12 @@ def _format(info: RunInfo, records: list[Record], refused: list[str]) -> Finding
     strange = sum(record.job.cell.key not in cells and record.job.phase is not Pass.CHECK for record in records)
     unknown = sum(record.environment not in environments for record in records)
     false = [digest for digest in environments if environment.digest(info.on(digest).environment) != digest]
-    wrong = [f"{len(refused)} lines are no records ({refused[0]})"] if refused else []
-    wrong += [f"{strange} records are of cells that were not planned"] if strange else []
-    wrong += [f"{unknown} records were taken in another environment"] if unknown else []
+    wrong = [f"{counted(len(refused), 'line')} without a record ({refused[0]})"] if refused else []
+    wrong += [f"{counted(strange, 'record')} of cells that were not planned"] if strange else []
+    wrong += [f"{counted(unknown, 'record')} taken in another environment"] if unknown else []
     wrong += ["the environment is not the one that its digest stands for"] if false else []
     there = "one environment" if len(environments) == 1 else f"{len(environments)} environments that run.json describes"
-    return Finding("format", "; ".join(wrong) or f"{len(records):,} records of this run, all of {there}", not wrong)
+    return Finding("format", "; ".join(wrong) or f"{counted(len(records), 'record')} of this run, of {there}", not wrong)
 
 
 def _suite(info: RunInfo) -> Finding:
@@ -68,7 +69,7 @@ def _cells(info: RunInfo) -> Finding:
     whole = f"shard {info.shard} of the suite" if info.shard else "the suite"
     if planned == recorded:
         return Finding("cells", f"all {len(planned):,} that {whole} has", True)
-    words = f"{len(planned - recorded):,} cells of {whole} are not there, {len(recorded - planned):,} are none of its own"
+    words = f"{counted(len(planned - recorded), 'cell')} of {whole} missing, {len(recorded - planned):,} that it does not have"
     return Finding("cells", words, False)
 
 
@@ -85,7 +86,7 @@ def _results(info: RunInfo, records: list[Record]) -> Iterator[Finding]:
     elif unchecked := sorted(timed - passed):
         yield Finding("checks", f"measured without a check that was passed: {', '.join(unchecked)}", False)
     else:
-        words = f"passed by all {len(timed)} methods that were timed"
+        words = f"passed by each method that was timed ({len(timed)})"
         yield Finding("checks", words + (f"; failed by {', '.join(sorted(failed))}" if failed else ""), True)
     counts = [cell.replicates for cell in cells if cell.ok]
     if not counts:

@@ -17,7 +17,7 @@ from attnbench.schema.cell import Batch, Inputs
 from attnbench.schema.errand import FIT_SHARE
 from attnbench.schema.outcome import SELECTION_SHARE
 from attnbench.schema.run import RunInfo
-from attnbench.schema.units import length
+from attnbench.schema.units import counted, length
 
 _MACHINE = {
     "gpu": "{}",
@@ -93,7 +93,7 @@ def _of_section(findings: Findings, section: Section) -> list[str]:
     found = reasons(cells, findings.names)
     if timed and (samples := sum(s.samples for s in ok)):
         outliers = sum(s.outliers for s in ok)
-        found.append(f"{samples:,} samples; outliers by Tukey's rule, counted and kept: {outliers:,}.")
+        found.append(f"{counted(samples, 'sample')}; outliers by Tukey's rule, counted and kept: {outliers:,}.")
     found += [*warnings(findings, cells), *backends(findings, cells)]
     within = f"in {FIT_SHARE:.0%} of the memory allowed and with a call within half the budget"
     largest = []
@@ -231,8 +231,9 @@ def short_machine(findings: Findings) -> str:
         full = device_of(run)
         name = shorten(without_noise(full) or full, _SHORT)
         cores = (run.environment | run.surroundings.facts).get("cores")
-        counted = isinstance(cores, int) and not run.surroundings.device.startswith("cuda")
-        found[f"{cores} core{'' if cores == 1 else 's'} ({name})" if counted else name] = None
+        if isinstance(cores, int) and not run.surroundings.device.startswith("cuda"):
+            name = f"{counted(cores, 'core')} ({name})"
+        found[name] = None
     return " and ".join(found)
 
 

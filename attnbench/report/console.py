@@ -24,7 +24,7 @@ from attnbench.report.text.statuses import reasons, short
 from attnbench.report.text.table import WIDTH
 from attnbench.schema.cell import Workload
 from attnbench.schema.outcome import Status
-from attnbench.schema.units import length
+from attnbench.schema.units import counted, length
 
 _NAMES, _COLUMNS, _SIGNS = (44, 38, 32, 25, 16, 14), 5, 16
 """Letters of a name, lengths with a number, lengths in a sparkline: at most."""
@@ -55,7 +55,7 @@ def summary(findings: Findings, *, unicode: bool = True) -> str:
     if claims := published_lines(findings):
         lines += ["", "published, and what came of it:", *map(plain, claims)]
     why = reasons(findings.summaries, findings.names)
-    more = [f"{len(why) - _REASONS} more reasons: see table.md"] if len(why) > _REASONS else []
+    more = [f"{counted(len(why) - _REASONS, 'more reason')}: see table.md"] if len(why) > _REASONS else []
     few = (
         cell.ok and cell.replicates < findings.quantities[main_quantity(section.workload)].enough
         for section in findings.sections
@@ -115,7 +115,7 @@ def _section(findings: Findings, section: Section, plain: _Plain) -> list[str]:
             break
     more = len(section.series) - len(labels)
     why = f"behind at {length(N)} or without a number there" if N else "all without a number"
-    out = [f"and {more} more method{'s' if more > 1 else ''}, {why}: see table.md"] if more else []
+    out = [f"and {counted(more, 'more method')}, {why}: see table.md"] if more else []
     return [*textwrap.wrap(plain(title), WIDTH), *widest, *out]
 
 

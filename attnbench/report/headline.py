@@ -14,7 +14,8 @@ from attnbench.report.questions.crossover.table import rounded
 from attnbench.report.questions.learning.words import by_length, where
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.numbers import figure_of
-from attnbench.report.text.statuses import counted, short
+from attnbench.report.text.statuses import short
+from attnbench.schema.units import counted
 
 _STANDINGS = {
     Standing.BELOW: "{} end{s} below {}",

@@ -35,6 +35,11 @@ def step_of(value: float, steps: Sequence[tuple[float, str]]) -> tuple[float, st
     return next((step for step in steps if abs(value) >= step[0] * (1 - 1e-9)), steps[-1])
 
 
+def counted(number: int, noun: str) -> str:
+    """Write `1 run` or `1,200 runs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def length(value: int) -> str:
     """Write a length, shortened where it is a multiple of 1024: 512, 64k."""
     return f"{value // 1024}k" if value >= 1024 and value % 1024 == 0 else str(value)

@@ -14,6 +14,7 @@ from attnbench.schema.outcome import Status
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo
 from attnbench.schema.suite import Suite
+from attnbench.schema.units import counted
 from attnbench.session.scout import Scouted
 from attnbench.suite.expand import Bundles, expand
 from attnbench.worker.portion import ALL, Portion, of_cores, of_gpus, shown_gpus
@@ -91,7 +92,7 @@ def shared_out(
         least = min(same or alike, key=lambda lane: len(rounds.own.get(lane, ())))
         rounds.own.setdefault(least, deque()).append(bundle)
     if anew:
-        say(f"{anew} bundles were begun on a device unlike any here; they are begun anew, and what was measured there is kept")
+        say(f"{counted(anew, 'bundle')} begun on a device unlike any here: begun anew, and what was measured there is kept")
     return rounds
 
 
@@ -153,7 +154,7 @@ class Shard:
         """Return the cells of its bundles. Raises ArgumentError where it has none."""
         found = tuple(cell for bundle in self.bundles(cells) for cell in bundle.cells)
         if not found:
-            raise ArgumentError("shard", self, f"the suite has only {len(bundles(cells))} bundles to share out")
+            raise ArgumentError("shard", self, f"the suite has only {counted(len(bundles(cells)), 'bundle')} to share out")
         return found
 
     def numbers(self, suite: Suite) -> range:

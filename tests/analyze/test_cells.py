@@ -213,8 +213,8 @@ def test_a_run_is_whole_when_every_cell_has_all_replicates_or_a_failure(info_of:
     cells = [writer.cell(N=N) for N in (8, 16)]
     records = [writer.failed(cells[1]), *(writer.timed(cells[0], [1.0], i) for i in range(3))]
     assert lacks(info_of(cells, {"replicates": 3}), records) == []
-    assert lacks(info_of(cells, {"replicates": 3}), records[:-1]) == ["1 cells have fewer than 3 replicates"]
-    assert lacks(info_of(cells, {"replicates": 3}), records[1:]) == ["1 of 2 cells were not run"]
+    assert lacks(info_of(cells, {"replicates": 3}), records[:-1]) == ["1 cell with fewer than 3 replicates"]
+    assert lacks(info_of(cells, {"replicates": 3}), records[1:]) == ["1 of 2 cells not run"]
     # a comparison goes on only with what is unclear, and is whole
     assert lacks(info_of(cells[:1], {"replicates": 20}, interleaved="x"), records[1:]) == []
 

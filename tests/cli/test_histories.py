@@ -124,7 +124,7 @@ def test_a_run_that_is_not_added_leaves_a_history_as_it_was(refused: Refused, ru
     assert "is in kept already" in refused(*add, second, first)
     assert "are the same run" in refused(*add, second, second)
     words = refused(*add, second, short)
-    assert "is not whole: 4 cells have fewer than 2 replicates" in words
+    assert "is not whole: 4 cells with fewer than 2 replicates" in words
     assert f"attnbench run --resume {short}" in words
     with locked(second / "run.lock"):
         assert "still being written" in refused(*add, second)

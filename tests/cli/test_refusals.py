@@ -210,7 +210,7 @@ def test_what_is_no_run_does_not_go_on_as_one(changes: dict[str, str], says: str
     file.with_name("records.jsonl").unlink()
     assert f"{RUN} does not go on as a run: {says}" in refused(scene, tmp_path, 2, "run", "--resume", RUN)
     assert f"{RUN} is not merged: {says}" in refused(scene, tmp_path, 2, "merge", RUN)
-    assert f"4 of 4 cells were not run; {says}" in refused(scene, tmp_path, 2, "history", "add", RUN, "--to", "kept")
+    assert f"4 of 4 cells not run; {says}" in refused(scene, tmp_path, 2, "history", "add", RUN, "--to", "kept")
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_parts_of_one_folder_are_measured_by_processes_of_their_own(
     # who goes on with the whole finds nothing left to do
     fine(attnbench("run", "--resume", str(begun)))
     assert read(begun) == records
-    assert attnbench("verify", str(begun)).stdout.count("records of this run, all of one environment") == 1
+    assert attnbench("verify", str(begun)).stdout.count("records of this run, of one environment") == 1
 
 
 @pytest.mark.slow
@@ -305,7 +305,7 @@ def test_what_slurm_refuses_is_submitted_later_and_what_no_task_began_is_measure
     info, records = RunFolder(only_run()).info(), read(only_run())
     assert info.surroundings.memory_bytes > 0 < len(info.surroundings.roof)
     assert {record.environment for record in records} == {info.environment_digest} != {""}
-    assert "records of this run, all of one environment" in here("verify", str(only_run())).stdout
+    assert "records of this run, of one environment" in here("verify", str(only_run())).stdout
 
 
 def test_a_run_that_slurm_measured_and_that_gave_nothing_does_not_end_well(

@@ -17,6 +17,7 @@ from attnbench.report.text.statuses import reasons
 from attnbench.schema.errors import UsageError
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo, devices
+from attnbench.schema.units import counted
 
 
 class ExportError(UsageError):
@@ -146,7 +147,7 @@ def without_numbers(findings: Findings) -> list[dict[str, str]]:
 def notes(findings: Findings, word: str = "left out", *, times_alone: bool = False) -> tuple[str, ...]:
     """Say which cells failed, and by `word` what becomes of them; a format of times alone leaves out what is scored, too."""
     untimed = sum(s.ok and not s.medians for s in findings.summaries) if times_alone else 0
-    scored = [f"left out: {untimed} cells that are scored and not timed"] if untimed else []
+    scored = [f"left out: {counted(untimed, 'cell')} scored and not timed"] if untimed else []
     return (*(f"{word}: {line}" for line in reasons(findings.summaries, findings.names)), *scored)
 
 

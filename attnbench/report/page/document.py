@@ -17,6 +17,7 @@ from attnbench.report.tables import summaries
 from attnbench.report.text.html import digest, rendered, table_html, trusted
 from attnbench.report.text.statuses import cells, reasons
 from attnbench.report.text.table import Table
+from attnbench.schema.units import counted
 from attnbench.version import __version__
 
 _LONG = 20
@@ -68,7 +69,7 @@ def page(runs: Sequence[Findings], home: str | None = None) -> str:
         "has_quality": any(column.quantity.center is Center.SUMS for column in found),
         "has_roof": bool(data["roofline"]["rate"]),
         "cells": every_cell,
-        "count": len(board.places),
+        "count": counted(len(board.places), "cell"),
         "environment": table_html(parts.environment(board)),
         "methods": table_html(parts.methods(board)),
     }

@@ -30,7 +30,7 @@ from attnbench.report.text.statuses import reasons, short
 from attnbench.report.text.table import Table
 from attnbench.schema.cell import Batch, Workload
 from attnbench.schema.run import RunInfo, devices
-from attnbench.schema.units import length, three_digits
+from attnbench.schema.units import counted, length, three_digits
 
 _LONGEST_REMARK = 300
 _SIDE = 44
@@ -131,14 +131,15 @@ def failures(board: Board, number: int) -> dict[str, Any]:
 
 
 def _failed(statuses: Sequence[str]) -> str:
-    """Write `9 of 24 cells failed: 6 budget, 3 OOM.`."""
+    """Write `24 cells: 9 failed (6 budget, 3 OOM), 1 not run.`."""
+    every = counted(len(statuses), "cell")
     failed = Counter(short(status) for status in statuses if status != OK and status not in UNFINISHED)
     not_run = sum(status in UNFINISHED for status in statuses)
     if not failed and not not_run:
-        return f"All {len(statuses)} cells were measured."
+        return f"{every}, all measured."
     parts = ", ".join(f"{count} {name}" for name, count in failed.most_common())
-    told = f"{failed.total()} of {len(statuses)} cells failed: {parts}." if failed else f"None of {len(statuses)} cells failed."
-    return f"{told} {not_run} were not run." if not_run else told
+    told = f"{failed.total()} failed ({parts})" if failed else "none failed"
+    return f"{every}: {told}{f', {not_run} not run' if not_run else ''}."
 
 
 def crossovers(findings: Findings, section: Section) -> list[Table]:
@@ -175,7 +176,6 @@ def drawings(findings: Findings, section: Section) -> list[dict[str, object]]:
         if images is not None:
             at = f", N = {cell.cell.problem.N:,}" if len(section.lengths) > 1 else ""
             name, count = f"{findings.names[cell.cell.label]}{at}", len(images.given_ends)
-            given = f"{count} image{'' if count == 1 else 's'} given"
             file, scale = BytesIO(), max(1, round(_SIDE / images.rows))
             imsave(file, images.pixels, format="png")
             rows, columns, _ = images.pixels.shape
@@ -183,7 +183,7 @@ def drawings(findings: Findings, section: Section) -> list[dict[str, object]]:
                 {
                     "name": name,
                     "address": f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}",
-                    "words": f"{name}: {given}, the same completed below their half, and as many drawn",
+                    "words": f"{name}: {counted(count, 'image')} given, the same completed below their half, and as many drawn",
                     "width": columns * scale,
                     "height": rows * scale,
                 }

@@ -8,7 +8,7 @@ from attnbench.report.site.pages import Made
 from attnbench.report.site.runs import Found, Kind, LeftOut, machine_words
 from attnbench.report.site.shelf import Link
 from attnbench.report.site.templates import rendered
-from attnbench.report.text.statuses import counted
+from attnbench.schema.units import counted
 from attnbench.version import __version__
 
 MOST = 6

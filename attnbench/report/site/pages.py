@@ -28,10 +28,11 @@ from attnbench.report.site.templates import tables_page
 from attnbench.report.tables import tables
 from attnbench.report.text import latex, markdown
 from attnbench.report.text.numbers import percent
-from attnbench.report.text.statuses import cells, counted
+from attnbench.report.text.statuses import cells
 from attnbench.report.text.table import Table
 from attnbench.schema.history import Entry
 from attnbench.schema.run import RunInfo
+from attnbench.schema.units import counted
 from attnbench.store.index import Index
 from attnbench.store.run_folder import RunFolder
 

@@ -6,7 +6,7 @@ from attnbench.analyze.cells import NOT_RUN, CellSummary
 from attnbench.analyze.points import UNFINISHED
 from attnbench.report.text.names import one_line, shorten
 from attnbench.schema.outcome import Status
-from attnbench.schema.units import length
+from attnbench.schema.units import counted, length
 
 _SHORT = {
     Status.OOM_DEVICE.value: "OOM",
@@ -56,8 +56,3 @@ def cells(summaries: Sequence[CellSummary]) -> str:
     counts = {"ok": ok, "failed": len(summaries) - ok - not_run, "not run": not_run}
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     return f"{counted(len(summaries), 'cell')}: {words}" if words else "no cell"
-
-
-def counted(number: int, noun: str) -> str:
-    """Write `1 run` or `1,200 runs`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -81,7 +81,7 @@ def test_fidelity_has_no_time_and_that_is_said(tiny: Synthetic) -> None:
     outcome = Measured(samples={MASS_RECALL: kept, OUTPUT_ERROR: kept})
     records = [tiny.record(cell, outcome, phase=Pass.FIDELITY) for cell in tiny.run().cells]
     export = pytest_benchmark.make([source_of(tiny, records=records)])
-    assert (content(export)["benchmarks"], export.notes) == ([], ("left out: 4 cells that are scored and not timed",))
+    assert (content(export)["benchmarks"], export.notes) == ([], ("left out: 4 cells scored and not timed",))
 
 
 def test_pytest_benchmark_compares_two_runs(either: Synthetic, tmp_path: Path) -> None:

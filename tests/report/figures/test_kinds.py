@@ -186,7 +186,7 @@ def test_of_more_methods_than_fit_those_that_cross_are_shown_and_the_others_coun
     shown = legend(picture)
     assert len(shown) == PAPER.methods
     assert "linear.x" in shown
-    assert "Not drawn: 5 pairs more" in caption(findings, "crossover")
+    assert "Not drawn: 5 more pairs; " in caption(findings, "crossover")
 
 
 def test_a_roofline_has_a_point_a_cell_and_what_is_above_the_roof_has_a_ring(everything: Everything) -> None:

@@ -83,7 +83,7 @@ def test_a_run_without_a_number_has_a_page_that_says_why() -> None:
     assert document.data["groups"] == []
     laws = [Law("softmax.sdpa", 1, 1, stop_at=1, status=Status.CRASHED, reason="killed by signal 11")]
     document = read(found(Synthetic(laws, lengths=(512,), causal=(True,), workloads=(Workload.FORWARD,))))
-    assert "1 of 1 cells failed: 1 crashed." in document.text
+    assert "1 cell: 1 failed (1 crashed)." in document.text
     assert "killed by signal 11" in document.text
     assert document.data["quantities"] == []
 
@@ -179,7 +179,7 @@ def test_runs_are_called_by_what_tells_them_apart(small: Synthetic) -> None:
 
 def test_the_map_shows_each_status_in_its_place_and_without_a_failure_there_is_none(small: Synthetic) -> None:
     shown = failures(Board((found(small),)), 0)
-    assert shown["words"] == "4 of 12 cells failed: 3 wrong, 1 OOM. 2 methods ran at every length and are not listed."
+    assert shown["words"] == "12 cells: 4 failed (3 wrong, 1 OOM). 2 methods ran at every length and are not listed."
     assert re.findall(r"<td class=(\S+) data-cell=\d+>(\w+)", str(shown["grid"])) == [
         *[("s-ok", "ok"), ("s-ok", "ok"), ("s-oom_host", "OOM")],
         *[("s-incorrect", "wrong")] * 3,
@@ -190,14 +190,14 @@ def test_the_map_shows_each_status_in_its_place_and_without_a_failure_there_is_n
     told = html[html.index('<section id="conditions"') : html.index('<section id="again"')]
     assert [line for line in measured(found(small)) if f"<li>{escape(line)}" not in told] == shown["reasons"]
     small.laws = small.laws[1:2]
-    assert failures(Board((found(small),)), 0) == {"words": "All 3 cells were measured.", "grid": "", "reasons": []}
+    assert failures(Board((found(small),)), 0) == {"words": "3 cells, all measured.", "grid": "", "reasons": []}
 
 
 def test_what_was_not_run_or_interrupted_is_not_called_failed_wherever_cells_are_counted(small: Synthetic) -> None:
     stopped = Failed(status=Status.INTERRUPTED, reason="stopped by the user")
     for kept in (0, 3):
         findings = Findings.of(small.run(), [small.record(cell, stopped) for cell in small.run().cells[:kept]])
-        assert failures(Board((findings,)), 0)["words"] == "None of 12 cells failed. 12 were not run."
+        assert failures(Board((findings,)), 0)["words"] == "12 cells: none failed, 12 not run."
         assert cells(findings.summaries) == "12 cells: 12 not run"
         assert "12 cells: 12 not run" in page([findings])
     unfinished = read(Findings.of(small.run(), small.records()[:5]))

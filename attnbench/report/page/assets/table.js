@@ -38,7 +38,7 @@ function paintTable() {
   }
   const some = view.rows === "first" && cells.length > PAGE;
   const first = some ? `The first ${PAGE} of ${cells.length}` : String(cells.length);
-  part("cells-count").textContent = `${first}${cells.length === ROWS.length ? "" : ` of ${ROWS.length}`} cells.`;
+  part("cells-count").textContent = `${first}${cells.length === ROWS.length ? "" : ` of ${ROWS.length}`} cell${ROWS.length === 1 ? "" : "s"}.`;
   part("cells-more").hidden = !some;
 }
 

@@ -131,7 +131,7 @@ function rooflinePanel(group, run, width) {
   return [
     charted({
       caption: `FLOPs per second by FLOPs per byte${runWords(run)}`,
-      words: `Roofline: ${data.length} cells, FLOPs per second by FLOPs per byte, ${DATA.workloads[group.workload]}, ${group.mask}, ${group.conditions}.`,
+      words: `Roofline: ${data.length} cell${data.length === 1 ? "" : "s"}, FLOPs per second by FLOPs per byte, ${DATA.workloads[group.workload]}, ${group.mask}, ${group.conditions}.`,
       width,
       height: Math.max(280, Math.min(0.55 * width, em() * 27)),
       x,

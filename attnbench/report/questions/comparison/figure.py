@@ -16,7 +16,7 @@ from attnbench.report.questions.comparison.judgement import Judgement, word
 from attnbench.report.questions.comparison.table import method
 from attnbench.report.text.names import drawable, shorten
 from attnbench.report.text.numbers import percent
-from attnbench.schema.units import length, three_digits
+from attnbench.schema.units import counted, length, three_digits
 
 MOST = 60
 """Rows; the worst are shown."""
@@ -40,7 +40,7 @@ def ratio_plot(judgement: Judgement, form: str) -> bytes:
     """Return the picture as png, svg or pdf; the same judgement gives the same bytes."""
     rows = [c for c in judgement.sorted if c.verdict is not Verdict.ABSENT]
     shown = rows[:MOST]
-    hidden = f"; {len(rows) - MOST} rows more are not drawn" if len(rows) > MOST else ""
+    hidden = f"; not drawn: {counted(len(rows) - MOST, 'more row')}" if len(rows) > MOST else ""
     panel = Panel("", partial(_draw, shown, judgement), 0, 0)
     with applied(_SHEET.settings):
         size = 7.0, max(4, len(shown)) * _ROW

@@ -16,6 +16,7 @@ from attnbench.report.findings import Findings
 from attnbench.report.text.names import one_line, shorten
 from attnbench.report.text.numbers import heading, percent
 from attnbench.schema.cell import Batch, Cell, Workload
+from attnbench.schema.units import counted
 
 _MOST = 12
 """Differences between two runs that are told one by one."""
@@ -83,8 +84,9 @@ class Judgement:
             lines = [
                 f"{about} Mean log-ratio of the replicates with its 95 % t interval, {what}; "
                 f"n = {fewest if fewest == most else f'{fewest} to {most}'} a side; margin {reach}.",
-                f"{worse}, {better}: p ≤ {terms.level:.3g} after Benjamini-Hochberg over {len(ratios)} ratios, and the effect "
-                "beyond the margin. SAME: the interval lies within the margin. UNCLEAR: neither; more replicates may tell.",
+                f"{worse}, {better}: p ≤ {terms.level:.3g} after Benjamini-Hochberg over {counted(len(ratios), 'ratio')}, "
+                "and the effect beyond the margin. SAME: the interval lies within the margin. UNCLEAR: neither; more "
+                "replicates may tell.",
             ]
             if fewest < ENOUGH:
                 lines.append(f"Fewer than {ENOUGH} replicates somewhere: a first look.")

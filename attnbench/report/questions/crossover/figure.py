@@ -23,6 +23,7 @@ from attnbench.report.drawing.ticks import lengths_across
 from attnbench.report.findings import Findings
 from attnbench.report.questions.crossover.table import lines, rounded
 from attnbench.report.text.statuses import short
+from attnbench.schema.units import counted
 
 NO_BASELINE = "no exact softmax attention has times beside another method; the suite's report.baselines may name another"
 
@@ -48,7 +49,7 @@ def crossover(findings: Findings, sheet: Sheet) -> list[Drawing]:
             f"logarithmic; below 1 the method is ahead. {device_name(findings, sections)}.",
             "Thin bars: 95 % interval of a ratio. Thick bars on the line at 1: 95 % interval of the N at which the two "
             "change places, which is noted above the panel; faint and without a note, the lengths between which they do.",
-            f"Not drawn: {left} pairs more, which change places least." if left else "",
+            f"Not drawn: {counted(left, 'more pair')}; pairs that change places come first." if left else "",
             replication([cell for versus in shown for cell in versus.cells], findings.quantities[TIME]),
         ]
         # where each pair changes places takes a line a pair, which is too long for a caption

@@ -10,7 +10,8 @@ from attnbench.report.questions.trend import words
 from attnbench.report.questions.trend.chart import pictures, runs_a_point
 from attnbench.report.questions.trend.names import track_names
 from attnbench.report.text.html import rendered
-from attnbench.report.text.statuses import counted, short
+from attnbench.report.text.statuses import short
+from attnbench.schema.units import counted
 
 MOST = 60
 """Series with a chart; the others are rows of a table."""

@@ -19,6 +19,7 @@ from attnbench.report.text.numbers import factor, percent, written
 from attnbench.report.text.statuses import short
 from attnbench.report.text.table import WIDTH, wrapped
 from attnbench.schema.history import Entry
+from attnbench.schema.units import counted
 
 ORDER = (Verdict.LOST, Verdict.SLOWER, Verdict.FASTER, Verdict.GAINED, Verdict.ABSENT, Verdict.UNCLEAR, Verdict.SAME)
 """What needs a look comes first."""
@@ -117,19 +118,19 @@ def extent(trends: Trends) -> str:
     if not readable:
         return "no run with a point"
     dates = dict.fromkeys((readable[0].date, readable[-1].date))
-    return f"{len(readable)} runs, {' to '.join(dates)}; {len(trends.trends)} series, each of a cell on one machine"
+    return f"{counted(len(readable), 'run')}, {' to '.join(dates)}; {len(trends.trends)} series, each of a cell on one machine"
 
 
 def conclusion(trends: Trends) -> str:
     """Return `2 SLOWER, 1 LOST; 45 of 48 series without a change: 5 UNCLEAR, 40 SAME`."""
 
-    def counted(verdicts: Iterable[Verdict]) -> str:
+    def tally(verdicts: Iterable[Verdict]) -> str:
         counts = Counter(verdicts)
         return ", ".join(f"{counts[verdict]} {word(verdict, trends.quantity)}" for verdict in ORDER if counts[verdict])
 
     quiet = [trend.state for trend in trends.trends if not trend.turns]
-    changes = counted(turn.verdict for _, turn in trends.turns) or "No change was found"
-    return f"{changes}; {joined(': ', f'{len(quiet)} of {len(trends.trends)} series without a change', counted(quiet))}"
+    changes = tally(turn.verdict for _, turn in trends.turns) or "No change was found"
+    return f"{changes}; {joined(': ', f'{len(quiet)} of {len(trends.trends)} series without a change', tally(quiet))}"
 
 
 def could_show(trend: Trend) -> str:
@@ -166,21 +167,21 @@ def notes(trends: Trends) -> list[str]:
             "ten, in the middle of the newest level). More runs, or more replicates a run, show smaller ones."
         )
     silent = {
-        f"series have fewer than {FEWEST} runs with a number: no change can be seen yet": sum(
+        f"Series with a number in fewer than {FEWEST} runs, where no change can be seen yet": sum(
             0 < len(trend.used) < FEWEST for trend in each
         ),
-        f"series have no {quantity.title} at all": sum(not len(trend.used) for trend in each),
-        "failures passed by the next run, and are no change": sum(trend.passing for trend in each),
-        "numbers were read by another counter, and are left out": sum(trend.other_counters for trend in each),
-        "numbers are 0 or less, have no ratio to others, and are left out": sum(trend.not_positive for trend in each),
+        f"Series without any {quantity.title}": sum(not len(trend.used) for trend in each),
+        "Failures that the next run passed, which are no change": sum(trend.passing for trend in each),
+        "Left out, read by another counter": sum(trend.other_counters for trend in each),
+        "Left out, being 0 or less and without a ratio to others": sum(trend.not_positive for trend in each),
     }
-    lines += [f"{count} {words}." for words, count in silent.items() if count]
+    lines += [f"{words}: {count}." for words, count in silent.items() if count]
     bad = [entry for entry in entries if entry.problem]
     lines += [f"Cannot be read: {one_line(entry.place)}: {one_line(entry.problem)}" for entry in bad[:_UNREADABLE]]
     if len(bad) > _UNREADABLE:
-        lines.append(f"{len(bad) - _UNREADABLE} more runs cannot be read: attnbench history list")
+        lines.append(f"Cannot be read: {counted(len(bad) - _UNREADABLE, 'more run')}: attnbench history list")
     if unfinished := sum(bool(entry.unfinished) for entry in entries):
-        lines.append(f"{unfinished} runs are not whole: cells that were not run have no point.")
+        lines.append(f"Not whole: {counted(unfinished, 'run')}; cells that were not run have no point.")
     return lines
 
 
