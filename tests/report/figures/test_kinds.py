@@ -197,11 +197,11 @@ def test_a_roofline_has_a_point_a_cell_and_what_is_above_the_roof_has_a_ring(eve
         return [line.get_markerfacecolor() == "none" for line in marked]
 
     findings = everything()
-    measured = [s for s in findings.summaries if s.ok and s.cell.workload is Workload.FORWARD]
-    assert points(findings).count(False) == len(measured)
+    assert points(findings).count(False) == sum(s.ok and s.cell.workload is Workload.FORWARD for s in findings.summaries)
     roof = {name: each.model_copy(update={"flops_per_second": 1e8}) for name, each in findings.run.surroundings.roof.items()}
-    assert sum(points(findings)) < sum(points(of_run(findings, surroundings={"roof": roof})))
-    assert "Ringed: above it" in caption(findings, "roofline")
+    low = of_run(findings, surroundings={"roof": roof})
+    assert sum(points(findings)) == 0 < sum(points(low))
+    assert ["Ringed: above it" in caption(each, "roofline") for each in (findings, low)] == [False, True]
 
 
 def of_run(findings: Findings, surroundings: dict[str, Any] | None = None, **about: Any) -> Findings:
@@ -214,7 +214,7 @@ def of_run(findings: Findings, surroundings: dict[str, Any] | None = None, **abo
 def test_a_run_says_what_it_lacks(everything: Everything, small: Synthetic, learning: Synthetic, generating: Synthetic) -> None:
     timed, trained, scored = found(small), found(learning), everything(workloads=(Workload.FIDELITY,))
     nothing = Findings.of(small.run().model_copy(update={"cells": ()}), [])
-    lacks = [
+    for findings, kind, said in (
         (timed, "decode", "decodes nothing"),
         (timed, "pareto", "workloads: [forward, fidelity]"),
         (timed, "curves", "workloads: [train]"),
@@ -230,8 +230,7 @@ def test_a_run_says_what_it_lacks(everything: Everything, small: Synthetic, lear
         (nothing, "scaling", "nothing of the run is left"),
         (of_run(everything(), {"roof": {}}), "roofline", "has no roof"),
         (of_run(everything(), costs={}), "roofline", "what it costs"),
-    ]
-    for findings, kind, said in lacks:
+    ):
         assert said in refused(findings, kind), kind
 
 
