@@ -67,8 +67,10 @@ function weighingPanel(pairs, cost, loss, width) {
   const taken = [];
   const named = [...front.filter((datum) => data.includes(datum)), ...data.filter((datum) => !front.includes(datum))].flatMap(
     (datum) => {
-      const words = cut(DATA.methods[datum.method].name, WIDEST_LABEL);
       const start = along("log", [x.low, x.high], inner)(datum.x);
+      // no name reaches beyond the picture
+      const letters = Math.floor((inner + beside - start) / (em() * 0.5)) - 1;
+      const words = cut(DATA.methods[datum.method].name, Math.min(WIDEST_LABEL, letters));
       const place = { x: start, y: along("linear", [high, low], height)(datum.y), end: start + words.length * em() * 0.5 };
       // a name that would lie on another one is left to the tip
       if (taken.some((each) => Math.abs(each.y - place.y) < em() && place.x < each.end && each.x < place.end)) return [];
