@@ -91,7 +91,7 @@ def _is_shaped(section: Section) -> bool:
 
 
 def _section(findings: Findings, section: Section, plain: _Plain) -> list[str]:
-    """Return title and grid, and how many methods are left out."""
+    """Return title and grid, and how many methods and lengths are left out."""
     trained = section.workload is Workload.TRAIN
     title = f"training: {where(section)}" if trained else one_line(section.title)
     contest = Contest.of(section, findings.quantities[main_quantity(section.workload)])
@@ -116,6 +116,8 @@ def _section(findings: Findings, section: Section, plain: _Plain) -> list[str]:
     more = len(section.series) - len(labels)
     why = f"behind at {length(N)} or without a number there" if N else "all without a number"
     out = [f"and {counted(more, 'more method')}, {why}: see table.md"] if more else []
+    if not trained and (hidden := len(section.lengths[count:])):
+        out.append(f"and {counted(hidden, 'more length')}: see table.md")
     return [*textwrap.wrap(plain(title), WIDTH), *widest, *out]
 
 
