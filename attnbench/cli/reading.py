@@ -44,13 +44,14 @@ def report(
     if out is not None and out.suffix.lower() not in {".html", ".htm"}:
         raise ArgumentError("out", out, "the page of the runs is one HTML file; its name must end in .html")
     found = [attnbench.read(run) for run in runs]
+    together = attnbench.page(*found).encode() if out is not None else b""
     made = []
     for run in found:
         made += run.report()
         print_text(run.summary)
     print(*made, sep="\n")
     if out is not None:
-        write_out(out, attnbench.page(*found).encode())
+        write_out(out, together)
     page = out or runs[0] / "index.html"
     if opens and not webbrowser.open(page.resolve().as_uri()):
         # no error: the file is there

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -43,10 +43,19 @@ _LENGTH = 512
 
 
 def page(*runs: RunLike) -> str:
-    """Show several runs side by side on one page: HTML of one file that needs no network."""
+    """Show several runs side by side on one page: HTML of one file that needs no network. Raises UsageError."""
     from attnbench.report.page import page as made
 
-    return made([read(run).findings for run in runs])
+    return made([run.findings for run in _each_once(runs)])
+
+
+def _each_once(runs: Sequence[RunLike]) -> list[Run]:
+    """Read runs. Raises UsageError where one of them is given twice."""
+    known: dict[str, Run] = {}
+    for run in map(read, runs):
+        if (other := known.setdefault(run.info.id, run)) is not run:
+            raise UsageError(f"{other.path} and {run.path} are one run ({run.info.id})")
+    return list(known.values())
 
 
 def export(*runs: RunLike, to: str, out: str | Path | None = None) -> Export:
@@ -58,18 +67,13 @@ def export(*runs: RunLike, to: str, out: str | Path | None = None) -> Export:
     if len(runs) > 1 and not form.many:
         several = ", ".join(name for name, each in FORMATS.items() if each.many)
         raise ArgumentError("to", to, f"it holds one run, and {len(runs)} are named; several can be in: {several}")
-    found = [read(run) for run in runs]
+    found = _each_once(runs)
     first = found[0].path
     place = Path(out or first / form.file)
     if form.file == RECORDS and found[0].folder.parts() and place.resolve() == (first / RECORDS).resolve():
         raise ArgumentError(
             "out", place, "the records of this run lie there in parts, and would count twice; name another file"
         )
-    known: dict[str, Path] = {}
-    for run in found:
-        if (identity := run.info.id) in known:
-            raise UsageError(f"{known[identity]} and {run.path} are one run ({identity})")
-        known[identity] = run.path
     sources = [Source(run.findings, list(run.records()) if form.raw else ()) for run in found]
     try:
         made = form.make(sources)

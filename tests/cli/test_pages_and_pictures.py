@@ -12,7 +12,7 @@ import attnbench as door
 from attnbench import registry
 from attnbench.schema.cell import Workload
 from attnbench.schema.noun import Scalar
-from tests.cli.conftest import Run, Stored, fine, keep
+from tests.cli.conftest import Refused, Run, Stored, fine, keep
 from tests.report.conftest import Law, Synthetic
 
 
@@ -39,7 +39,7 @@ def test_a_run_gets_its_page_and_shows_it_on_request(stored: Stored, opened: lis
 
 
 def test_several_runs_are_remade_and_get_a_page_of_their_own(
-    stored: Stored, opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Run
+    stored: Stored, opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Run, refused: Refused
 ) -> None:
     runs = [stored(tmp_path, name) for name in ("one", "other")]
     monkeypatch.chdir(tmp_path)
@@ -50,6 +50,7 @@ def test_several_runs_are_remade_and_get_a_page_of_their_own(
     assert opened == [(tmp_path / "report.html").as_uri()]
     command("report", *runs, "--out", tmp_path / "new" / "both.html")
     assert "2 runs" in (tmp_path / "new" / "both.html").read_text(encoding="utf-8")
+    assert "are one run" in refused("report", runs[0], runs[0])
 
 
 HASHING: dict[str, Scalar] = {"bucket_size": 64, "rounds": 4}
