@@ -134,7 +134,7 @@ def published(*runs: RunLike, reporter: Reporter | None = None) -> str:
     Of several runs of a suite the newest counts that has all cells of the suite as it ships; where none has, that with the most
     cells. Runs may also be folders of runs. The reporter is told what could not be read. Raises UsageError, StoreError.
     """
-    suites = {suite.name: suite for name in shipped() if (suite := load(name).suite).published}
+    suites = {suite.name: suite for file in shipped().values() if (suite := load(file).suite).published}
     found: dict[str, list[Run]] = {name: [] for name in suites}
     for each in runs:
         for run in runs_below(each, reporter or Reporter(), lambda info: info.suite.name in found):

@@ -50,9 +50,10 @@ def _format(info: RunInfo, records: list[Record], refused: list[str]) -> Finding
 
 def _suite(info: RunInfo) -> Finding:
     suite = info.suite
-    if suite.name not in shipped():
+    ships = shipped().get(suite.name)
+    if ships is None:
         return Finding("suite", f"{suite.name} is none that ships; its digest is {suite.digest}")
-    ours = load(suite.name).suite.resolved(suite.device)
+    ours = load(ships).suite.resolved(suite.device)
     if ours.digest == suite.digest:
         return Finding("suite", f"{suite.name} as it ships, digest {suite.digest}", True)
     return Finding("suite", f"not the {suite.name} that ships (digest {suite.digest}; here {ours.digest})", False)
