@@ -20,8 +20,8 @@ def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | 
 
     The URL of a history, as s3://bucket/shards, stands for all its runs. What was measured on unlike devices is told apart in
     the new run. Shards that are missing are said.
-    Raises UsageError where one is no run of a suite or is still being written, the suites differ, or two runs measured
-    the same cell; StoreError.
+    Raises UsageError where one is no run of a suite or is still being written, the suites differ, two runs measured the same
+    cell, or none measured any; StoreError.
     """
     with ExitStack() as opened:
         given = [folder for each in runs for folder in _folders(each, opened)]
@@ -34,6 +34,8 @@ def merge(*runs: RunLike, results: str | Path = "results", reporter: Reporter | 
             if why := other_than_run(folder.path, info):
                 raise UsageError(f"{folder.path} is not merged: {why}")
             refuse_unended(folder.path)
+        if not any(next(folder.own_records(), None) for folder in folders):
+            raise UsageError("nothing is merged: none of the runs has a record")
         _refuse_unlike(folders, infos)
         _refuse_doubles(given)
         now = datetime.now(UTC)

@@ -151,11 +151,8 @@ class Shard:
         return bundles(cells)[self.number - 1 :: self.of]
 
     def cells(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
-        """Return the cells of its bundles. Raises ArgumentError where it has none."""
-        found = tuple(cell for bundle in self.bundles(cells) for cell in bundle.cells)
-        if not found:
-            raise ArgumentError("shard", self, f"the suite has only {counted(len(bundles(cells)), 'bundle')} to share out")
-        return found
+        """Return the cells of its bundles: none where there are fewer bundles than shares."""
+        return tuple(cell for bundle in self.bundles(cells) for cell in bundle.cells)
 
     def numbers(self, suite: Suite) -> range:
         """Return the numbers of its bundles of a suite: none where the suite has fewer bundles than there are shares."""
