@@ -41,8 +41,8 @@ def register(method: str, *, name: str = "", **params: Scalar) -> str:
     implementation = _Implementation(method, params, kind)
     if list(implementation.built(problem, torch.device("cpu")).parameters()):
         raise CannotError(f"{called} learns weights of its own, which a registered function has no place for; {swap} keep them")
-    # transformers takes every name with this word for one of its own kernels
-    name = name or called.replace("flash", "FLASH")
+    # by these words in a name transformers knows its own kernels, and its own SDPA, which not every model supports
+    name = name or called.replace("flash", "FLASH").replace("sdpa", "SDPA")
     if "flash" in name or "/" in name or "|" in name:
         raise CannotError(f"name={name!r} would be read as a kernel of transformers; leave out flash, / and |")
     AttentionInterface.register(name, implementation)

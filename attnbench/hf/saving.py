@@ -14,7 +14,8 @@ from attnbench.hf.swapping import swap
 def load(folder: str | Path, **options: Any) -> PreTrainedModel:  # noqa: ANN401 - those of from_pretrained
     """Read a swapped model that `model.save_pretrained(folder)` wrote, with its methods in their places.
 
-    `options` are those of `AutoModelForCausalLM.from_pretrained`. Raises CannotError where the folder holds no swapped model.
+    `options` are those of `AutoModelForCausalLM.from_pretrained`, output_loading_info aside. Raises CannotError with that, and
+    where the folder holds no swapped model.
     """
     folder = Path(folder)
     files = sorted(folder.glob("*.safetensors"))
@@ -22,6 +23,8 @@ def load(folder: str | Path, **options: Any) -> PreTrainedModel:  # noqa: ANN401
     plans = getattr(config, "attnbench", None)
     if not plans or not files:
         raise CannotError(f"{folder} holds no swapped model that save_pretrained wrote as safetensors")
+    if options.get("output_loading_info"):
+        raise CannotError("output_loading_info would have the methods' weights for weights of no use; leave it out")
     # the weights of the methods are no part of the model before it is swapped, of which there would be a warning
     told = logging.get_verbosity()
     logging.set_verbosity_error()

@@ -8,6 +8,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from inspect import signature
+from itertools import chain
 from typing import Any
 
 import torch
@@ -83,7 +84,7 @@ def swap(
         raise CannotError(f"capacity={capacity}: a state has room for 1 token at least")
     plan = Swap(method, params, chosen, reuse, rotary, capacity)
     # all are built before any is put in its place: a refusal leaves the model as it was
-    made = {layer: Swapped(plan, found[layer], layer, len(found)) for layer in chosen}
+    made = {layer: Swapped(plan, found[layer], _owner(model, found[layer]), layer, len(found)) for layer in chosen}
     # transformers by itself reads a swapped model's config, and leaves its methods out
     earlier = getattr(model.config, "attnbench", []) if any(map(swapped_in, found.values())) else []
     for layer, swapped in made.items():
@@ -131,20 +132,24 @@ class Swapped(nn.Module):
     Raises what the registry raises, and CannotError where the method cannot stand in a causal model.
     """
 
-    def __init__(self, plan: Swap, module: Any, layer: int, layers: int) -> None:  # noqa: ANN401 - of any model
+    def __init__(self, plan: Swap, module: Any, owner: PreTrainedModel, layer: int, layers: int) -> None:  # noqa: ANN401
         super().__init__()
         self.plan, self.layer = plan, layer
         kind, config = registry.load(plan.method), module.config
         if kind.causality is not Causality.FULL:
             raise CannotError(f"{plan.method} is not causal, and the layers of this model are")
-        weight = next(module.parameters())
         heads = int(getattr(module, "num_heads", 0) or config.num_attention_heads)
-        kv_heads = int(getattr(config, "num_key_value_heads", 0) or heads) if kind.grouped else heads
+        kv_heads = int(getattr(config, "num_key_value_heads", 0) or heads)
+        if not kind.grouped or getattr(module, "num_key_value_groups", None) == 1:
+            # JetMoE itself repeats keys, whose number is in its config
+            kv_heads = heads
         width = int(getattr(module, "head_dim", 0) or config.hidden_size // heads)
-        dtype = str(weight.dtype).removeprefix("torch.")
+        device = next(chain(module.parameters(), module.buffers(), owner.parameters())).device
+        # the layer's own weights may be quantised, to integers or to no parameters at all
+        dtype = str(owner.dtype).removeprefix("torch.")
         problem = Problem(H=heads, N=plan.capacity, D=width, kv_heads=kv_heads, dtype=dtype, causal=True)
         told = {name: value for name, value in (("layer", layer), ("layers", layers)) if name in signature(kind).parameters}
-        self.attention = AtAnyLength(plan.method, {**told, **plan.params}, problem, weight.device)
+        self.attention = AtAnyLength(plan.method, {**told, **plan.params}, problem, device)
         self.projections = kind.projections(problem)
         kept = {name: Projection(name, problem.H if name == "q" else problem.kv_heads, problem.D) for name in plan.reuse}
         # by names of their own: a ModuleDict cannot hold what is called keys
@@ -154,7 +159,7 @@ class Swapped(nn.Module):
                 for each in self.projections
                 if kept.get(each.name) != each
             }
-        ).to(device=weight.device, dtype=weight.dtype)
+        ).to(device=device, dtype=owner.dtype)
         self._undo: list[Any] = []
         # what the model and the layer were called with, from which the method is given its part
         self._made: dict[str, Tensor] | None = None

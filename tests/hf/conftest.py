@@ -25,6 +25,8 @@ _OWN = {
     "mistral": SIZES | {"sliding_window": 8},
     "bart": _OF_BART,
     "qwen2_moe": SIZES | {"num_experts": 4, "moe_intermediate_size": 96, "shared_expert_intermediate_size": 96},
+    "gemma2": SIZES | {"head_dim": 16},
+    "jetmoe": SIZES | {"kv_channels": 16, "num_local_experts": 4},
     # all layers dense
     "deepseek_v3": SIZES | {"num_key_value_heads": 4, "first_k_dense_replace": LAYERS},
 }
