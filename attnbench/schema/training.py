@@ -54,12 +54,16 @@ class Training(Noun):
     mixtures: int = Field(default=10, ge=1, description="logistics of the mixture, for pixels")
     updates: int = Field(default=3000, ge=1, description="the one stopping rule")
     rate: float = Field(default=1e-3, gt=0, description="of RAdam")
-    late_rate: float = Field(default=1e-4, gt=0, description="of RAdam, from `late_from` updates on")
+    late_rate: float = Field(default=1e-4, gt=0, description="of RAdam, from `late_from` updates on, where less than `rate`")
     late_from: int = Field(default=3000, ge=0, description="the update from which on `late_rate` holds")
     evaluations: int = Field(default=20, ge=1, description="points of a curve: the held-out sequences are judged so often")
     held_out: int = Field(default=256, ge=1, description="sequences that are never trained on")
     recompute: bool = Field(default=False, description="gradient checkpointing: a layer is computed again in the backward")
     drawings: int = Field(default=0, ge=0, description="images that are drawn, and as many completed, once it is trained")
+
+    def rate_at(self, update: int) -> float:
+        """Return the step size of an update, counted from 0."""
+        return min(self.rate, self.late_rate) if update >= self.late_from else self.rate
 
     @property
     def images(self) -> str:

@@ -126,7 +126,7 @@ def _update(progress: Progress, batch: Batch, clock: Clock) -> float:
     """Make one update and return its seconds."""
     losses, plan = [], progress.model.plan
     for group in progress.optimiser.param_groups:
-        group["lr"] = plan.late_rate if progress.updates >= plan.late_from else plan.rate
+        group["lr"] = plan.rate_at(progress.updates)
     taken = clock.sample(lambda: losses.append(take(progress.model, progress.optimiser, batch)), 1)
     progress.seconds.append(taken)
     _refuse_no_number(float(losses[0]), progress.updates, "training")

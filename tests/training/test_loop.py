@@ -50,7 +50,7 @@ def test_evaluations_are_evenly_spaced_and_end_with_the_last_update(updates: int
     assert evaluation_points(plan) == points
 
 
-def test_the_rate_falls_once(model_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rate_falls_once_and_never_rises(model_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     rates: list[float] = []
     step = torch.optim.RAdam.step
 
@@ -59,8 +59,9 @@ def test_the_rate_falls_once(model_of: Make, monkeypatch: pytest.MonkeyPatch) ->
         return step(self, *given)
 
     monkeypatch.setattr(torch.optim.RAdam, "step", spy)
-    run(model_of(late_from=5))
-    assert rates == [1e-3] * 5 + [1e-4] * 7
+    for late_rate in (1e-4, 1e-2):
+        run(model_of(late_from=5, late_rate=late_rate))
+    assert rates == [1e-3] * 5 + [1e-4] * 7 + [1e-3] * 12
 
 
 def test_batches_come_in_one_order_for_all_methods(model_of: Make) -> None:

@@ -16,7 +16,8 @@ def model_notes(summaries: Sequence[CellSummary]) -> list[str]:
     trained = [s for s in summaries if s.cell.workload is Workload.TRAIN]
     for summary in trained:
         if model := summary.cell.training:
-            late = f", then {model.late_rate:g} from update {model.late_from:,} on" if model.late_from < model.updates else ""
+            last = model.rate_at(model.updates - 1)
+            late = f", then {last:g} from update {model.late_from:,} on" if last != model.rate else ""
             again = ", layers computed again in the backward" if model.recompute else ""
             rate = f"rate {model.rate:g}{late}{again}"
             ways[f"exactly {model.updates:,} updates of B={summary.B} sequences by RAdam, {rate}"] = None
