@@ -131,6 +131,9 @@ def train_on_text(model: PreTrainedModel, text: Iterator[Tensor], updates: int, 
         next_token_loss(model, tokens).backward()
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
+        for _, module in attentions(model):
+            if swapped := swapped_in(module):
+                swapped.learn()
 
 
 @torch.no_grad()

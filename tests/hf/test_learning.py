@@ -146,10 +146,11 @@ def test_a_linearised_model_is_saved_and_read_as_any_and_a_text_that_is_too_shor
     assert torch.equal(logits(hf.load(tmp_path).eval(), tokens_of()), logits(model, tokens_of()))
 
 
-def test_a_codebook_learns_while_its_layer_is_matched(hf: Any) -> None:
+@pytest.mark.parametrize("updates", [{"match_updates": 1}, {"tune_updates": 1}])
+def test_a_codebook_learns_from_every_batch_also_the_last(updates: dict[str, int], hf: Any) -> None:
     kept = []
-    for updates in (0, 2):
-        budget = hf.Budget(N=N, B=2, match_updates=updates, tune_updates=0)
+    for made in ({}, updates):
+        budget = hf.Budget(N=N, B=2, **{"match_updates": 0, "tune_updates": 0} | made)
         model = hf.linearize(model_of(vocab_size=256), "vq.blockwise", text(), layers=[1], budget=budget, block=8)
         kept.append([x for name, x in model.named_buffers() if ".swapped." in name])
     assert not all(map(torch.equal, *kept))
