@@ -42,7 +42,11 @@ def trained(checkpoint: Path) -> tuple[Transformer, dict[str, str]]:
         plan, done = plan_of(cell), int(about["update"])
         if done < plan.updates:
             raise CheckpointError(f"{checkpoint} is from a training that ended after {done:,} of {plan.updates:,} updates")
-        model = Transformer(cell, task_of(plan, cell.problem.N).alphabet, seed=0)
+        task = task_of(plan, cell.problem.N)
+        if about["data"] != task.name:
+            # what is held out here may be what it was trained on
+            raise CheckpointError(f"{checkpoint} was trained on {about['data']}; what is there now is {task.name}")
+        model = Transformer(cell, task.alphabet, seed=0)
         model.load_state_dict(weights(tensors))
     except ImportError as error:
         raise CheckpointError(f"{checkpoint}: {error}") from error

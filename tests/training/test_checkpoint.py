@@ -221,8 +221,9 @@ def test_a_process_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
 def saved(folder: Path, method: str = "softmax.sdpa", lacking: int = 0, **fields: Any) -> tuple[Path, Transformer]:
     job = job_of(small_cell(method, **fields), folder)
     plan = plan_of(job.cell)
-    model = Transformer(job.cell, task_of(plan, job.cell.problem.N).alphabet, seed=5)
-    progress = Progress.begin(model, 5)
+    task = task_of(plan, job.cell.problem.N)
+    model = Transformer(job.cell, task.alphabet, seed=5)
+    progress = Progress.begin(model, 5, task.name)
     progress.seconds = [1.0] * (plan.updates - lacking)
     return save(progress, job), model
 
@@ -263,7 +264,14 @@ def test_one_tensor_of_queries_and_keys_is_both_and_heads_that_share_a_key_have_
     assert torch.equal(found["k"][:, 0], found["k"][:, 1])
 
 
-def test_half_a_training_and_a_file_that_is_no_checkpoint_are_not_recorded_from(tmp_path: Path) -> None:
+def test_half_a_training_one_on_other_data_and_what_is_no_checkpoint_are_not_recorded_from(tmp_path: Path) -> None:
+    (text := tmp_path / "text").write_bytes(bytes(range(256)))
+    other, _ = saved(tmp_path, task="bytes", data=str(text))
+    text.write_bytes(bytes(256))
+    with pytest.raises(
+        CheckpointError, match=r"on bytes of text \(40aff2e9\); what is there now is bytes of text \(5341e6b2\)"
+    ):
+        record_file(other, tmp_path / "out.safetensors", sequences=2)
     half, _ = saved(tmp_path, lacking=1)
     with pytest.raises(CheckpointError, match="ended after 11 of 12 updates"):
         record_file(half, tmp_path / "out.safetensors", sequences=2)
