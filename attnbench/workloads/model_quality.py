@@ -109,12 +109,22 @@ def _own_model(cell: Cell, about: Model, text: "Text", seed: int) -> Any:  # noq
     name = f"{hashlib.sha256(json.dumps([*said, trainer, _RATE]).encode()).hexdigest()[:24]}.safetensors"
     # of weights that are tied one stands for both
     weights = dict(model.named_parameters())
-    with suppress(OSError, SafetensorError):
-        kept = load((cache_folder() / "models" / name).read_bytes())
-        if kept.keys() == weights.keys():
-            model.load_state_dict(kept, strict=False)
-            return model
+
+    def was_kept() -> bool:
+        """Take the weights that were kept, if they are of such a model."""
+        with suppress(OSError, SafetensorError):
+            kept = load((cache_folder() / "models" / name).read_bytes())
+            if kept.keys() == weights.keys():
+                model.load_state_dict(kept, strict=False)
+                return True
+        return False
+
+    if was_kept():
+        return model
     linearizing.train_on_text(model, drawn(text.learnt, N, B, seed), about.learnt, _RATE)
+    if was_kept():
+        # another lane trained it meanwhile: the first is that of all, for on a GPU no two are alike bit for bit
+        return model
     with suppress(OSError):
         folder = cache_folder() / "models"
         folder.mkdir(parents=True, exist_ok=True)

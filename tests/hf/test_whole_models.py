@@ -178,6 +178,17 @@ def test_what_is_trained_is_kept_and_every_method_begins_with_the_same_model(of_
     assert scores(of_bytes, "softmax.transformers_sdpa", seed=2) != first
 
 
+def test_of_lanes_that_train_at_once_the_first_that_ends_trains_the_model_of_all(
+    of_bytes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = scores(of_bytes, "softmax.transformers_sdpa")
+    (kept,) = (Path(of_bytes) / "cache" / "attnbench" / "models").iterdir()
+    weights = kept.read_bytes()
+    kept.unlink()
+    monkeypatch.setattr("attnbench.hf.linearizing.train_on_text", lambda *_: kept.write_bytes(weights))
+    assert scores(of_bytes, "softmax.transformers_sdpa") == first
+
+
 @pytest.mark.parametrize("spoil", [lambda kept: kept.write_bytes(b"nothing"), lambda kept: (kept.unlink(), kept.mkdir())])
 def test_where_what_was_kept_is_damaged_or_cannot_be_written_the_model_is_trained_anew(
     of_bytes: str, spoil: Callable[[Path], object]
