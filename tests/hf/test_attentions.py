@@ -193,13 +193,9 @@ def test_what_a_call_asks_for_beyond_a_method_is_refused_and_never_ignored(hf: A
     refuses("packed into one row", model_of("mistral"), position_ids=two, use_cache=False)
     refuses("no attention weights", model_of(), output_attentions=True)
     refuses("keys of another sequence", BartForConditionalGeneration(model_of("bart").config), decoder_input_ids=tokens)
-
-
-def test_a_method_that_does_not_decode_says_so_when_a_cache_asks_it_to(hf: Any) -> None:
-    model = model_of()
     model.set_attn_implementation(hf.register("sparse.local_attention", window=8))
     with pytest.raises(UnsupportedError, match="does not decode"):
-        written(model, tokens_of())
+        written(model, tokens)
 
 
 @pytest.mark.parametrize("method", SAMPLE)
@@ -304,7 +300,7 @@ def test_in_half_precision_a_swapped_model_computes_what_it_does_in_float32_near
         torch.testing.assert_close(logits(model, tokens_of()).float(), own, rtol=0, atol=0.05)
 
 
-@pytest.mark.parametrize("kept", [torch.nn.Parameter, torch.nn.Buffer, None])
+@pytest.mark.parametrize("kept", [lambda x: torch.nn.Parameter(x, requires_grad=False), torch.nn.Buffer, lambda _: None])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_swapped_layer_of_quantised_weights_has_the_dtype_of_its_model(kept: Any, dtype: torch.dtype, hf: Any) -> None:
     model = model_of().to(dtype)
@@ -313,8 +309,7 @@ def test_a_swapped_layer_of_quantised_weights_has_the_dtype_of_its_model(kept: A
         whole = (each.weight / scale).round().to(torch.int8)
         each.forward = partial(lambda x, whole, scale: x @ (whole * scale).T.to(x.dtype), whole=whole, scale=scale)
         del each.weight
-        if kept:
-            each.weight = kept(whole) if kept is torch.nn.Buffer else kept(whole, requires_grad=False)
+        each.weight = kept(whole)
     own = logits(model, tokens_of())
     assert torch.equal(logits(hf.swap(model, "softmax.sdpa"), tokens_of()), own)
     hf.swap(hf.unswap(model), "delta.gated_deltanet")
@@ -437,5 +432,4 @@ def test_the_penalty_of_a_padded_batch_is_the_mean_over_its_rows(hf: Any) -> Non
 
 def test_parameters_of_layers_are_told_to_methods_that_ask(hf: Any) -> None:
     model = hf.swap(model_of(), "gated.lightning")
-    told = [module.swapped.attention.params for module in (layer.self_attn for layer in model.model.layers)]
-    assert [each["layer"] for each in told] == [0, 1, 2]
+    assert [layer.self_attn.swapped.attention.params["layer"] for layer in model.model.layers] == [0, 1, 2]
