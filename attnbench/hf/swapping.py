@@ -5,8 +5,9 @@ is the method, which becomes a part of it called `swapped`. B rows, n tokens, H 
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from inspect import signature
 from itertools import chain
 from typing import Any
@@ -189,8 +190,9 @@ class Swapped(nn.Module):
         del module.swapped
 
     def learn(self) -> None:
-        """Learn from the batch before what no gradient reaches."""
-        before, self._before = self._before, []
+        """Learn what no gradient reaches from the batches that a backward came through."""
+        before = self._before[::-1]
+        self._before.clear()
         for inputs, choices in before:
             with plainly(inputs[0]):
                 self.attention.own.learn(*inputs, choices=choices)  # type: ignore[operator]
@@ -257,8 +259,6 @@ class Swapped(nn.Module):
             return o
         learns = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
         held = []
-        if learns and self.training:
-            self._before = []
         for rows in rows_alike(self._seen, n, causal=True):
             part = rows.of_each(inputs, rows.start, n)
             if learns:
@@ -299,10 +299,10 @@ class Swapped(nn.Module):
             return o
         with plainly(inputs[0]):
             choices = own.choose(*inputs)
-            self._before.append((tuple(x.detach() for x in inputs), choices))
+            seen = tuple(x.detach() for x in inputs), choices
             penalty = share * own.penalty(*inputs, choices=choices)
         o = self.attention(*inputs) if choices is None else self.attention(*inputs, choices=choices)
-        penalised: Tensor = _WithPenalty.apply(o, penalty)  # type: ignore[no-untyped-call]
+        penalised: Tensor = _WithPenalty.apply(o, penalty, partial(self._before.append, seen))  # type: ignore[no-untyped-call]
         return penalised
 
     def _go_on(self, cache: StateLayer, inputs: tuple[Tensor, ...], o: Tensor) -> None:
@@ -330,18 +330,22 @@ class Swapped(nn.Module):
 
 
 class _WithPenalty(torch.autograd.Function):
-    """Passes an output on, and lets the backward of whatever loss is made of it be that of the loss plus a penalty."""
+    """Passes an output on, and lets the backward of whatever loss is made of it be that of the loss plus a penalty.
+
+    The backward says that it came by.
+    """
 
     @staticmethod
-    def forward(ctx: Any, o: Tensor, penalty: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Any, o: Tensor, penalty: Tensor, say: Callable[[], None]) -> Tensor:  # noqa: ANN401
         """Return the output."""
-        ctx.one = torch.ones_like(penalty)
+        ctx.one, ctx.say = torch.ones_like(penalty), say
         return o.view_as(o)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:  # noqa: ANN401
         """Return the output's gradient, and 1 for the penalty."""
-        return gradients[0], ctx.one
+        ctx.say()
+        return gradients[0], ctx.one, None
 
 
 def _linear(width: int, outputs: int) -> nn.Linear:
