@@ -74,6 +74,8 @@ def test_alike_methods_are_told_apart_in_fewer_than_one_of_ten_runs(name: str, d
         pytest.param(RUN_DIFFERENCE, {"a": (0, 0, 1e-9), "b": (1e-8, 1e-8, 1e-8)}, {"a"}, id="ranges lie apart"),
         pytest.param(PERPLEXITY, {"a": (4.7, 4.9, 5.1), "b": (10, 19, 68)}, {"a", "b"}, id="three seeds by t, as ranges are"),
         pytest.param(COSINE, {"a": (-0.5, 0.1, 0.3, 0.5, 0.7), "b": (-0.45, 0.16, 0.34, 0.55, 0.76)}, {"b"}, id="five pairs"),
+        # p of b is 0.03, and needs no adjustment once c is told apart
+        pytest.param(LOSS, {"a": (1,) * 5, "b": (1.02, 1.03, 1.01, 1.04, 1.005), "c": (2, 2, 2, 2, 2.1)}, {"a"}, id="by Holm"),
     ],
 )
 def test_scores_are_compared_in_their_own_direction(name: str, values: dict[str, tuple[float, ...]], best: set[str]) -> None:

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -169,29 +168,23 @@ def test_a_model_with_fewer_tokens_than_its_text_is_named(of_bytes: str) -> None
         scores(of_bytes, "softmax.sdpa", weights=of_bytes)
 
 
-def test_what_is_trained_is_kept_and_all_methods_and_lanes_begin_with_it(
+def test_what_is_trained_is_kept_for_all_methods_and_lanes_and_is_trained_anew_where_it_is_damaged_or_cannot_be_kept(
     of_bytes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = scores(of_bytes, "softmax.transformers_sdpa")
     (kept,) = (Path(of_bytes) / "cache" / "attnbench" / "models").iterdir()
-    written = kept.stat().st_mtime_ns
+    weights, written = kept.read_bytes(), kept.stat().st_mtime_ns
     assert scores(of_bytes, "softmax.transformers_sdpa") == first
     assert kept.stat().st_mtime_ns == written
     assert scores(of_bytes, "softmax.transformers_sdpa", seed=2) != first
-    weights = kept.read_bytes()
+    kept.write_bytes(b"nothing")
+    assert scores(of_bytes, "softmax.transformers_sdpa") == first
     kept.unlink()
+    kept.mkdir()
+    assert scores(of_bytes, "softmax.transformers_sdpa") == first
+    kept.rmdir()
     # another lane ends first
     monkeypatch.setattr("attnbench.hf.linearizing.train_on_text", lambda *_: kept.write_bytes(weights))
-    assert scores(of_bytes, "softmax.transformers_sdpa") == first
-
-
-@pytest.mark.parametrize("spoil", [lambda kept: kept.write_bytes(b"nothing"), lambda kept: (kept.unlink(), kept.mkdir())])
-def test_where_what_was_kept_is_damaged_or_cannot_be_written_the_model_is_trained_anew(
-    of_bytes: str, spoil: Callable[[Path], object]
-) -> None:
-    first = scores(of_bytes, "softmax.transformers_sdpa")
-    (kept,) = (Path(of_bytes) / "cache" / "attnbench" / "models").iterdir()
-    spoil(kept)
     assert scores(of_bytes, "softmax.transformers_sdpa") == first
 
 
