@@ -281,7 +281,7 @@ def learning_curve(summary: CellSummary, name: str = LOSSES) -> tuple[Moment, ..
     series = [summary.series.get(each, {}) for each in (_UPDATES, _SECONDS, name)]
     seeds = sorted(set.intersection(*map(set, series))) if summary.ok else []
     whole = [seed for seed in seeds if len({len(each[seed]) for each in series}) == 1]
-    alike = [seed for seed in whole if series[0][seed] == series[0][seeds[0]]]
+    alike = [seed for seed in whole if series[0][seed] == series[0][whole[0]]]
     moments = []
     for i, update in enumerate(series[0][alike[0]] if alike else ()):
         seconds, values = ([each[seed][i] for seed in alike] for each in series[1:])
