@@ -56,10 +56,9 @@ class Machine(FakeWorker):
 
     def describe(self, inquiry: Inquiry) -> Description:
         self.asked += [cell.problem.N for cell in inquiry.cells]
-        prospects = tuple(Prospect(why_not=self.refuses(cell), cost=COST) for cell in inquiry.cells)
-        return Description(
-            method=inquiry.method, paper="p", tier="eager", causality="full", summary="s", version="0", prospects=prospects
-        )
+        found = tuple(Prospect(why_not=self.refuses(cell), cost=COST) for cell in inquiry.cells)
+        about: Any = {"paper": "p", "tier": "eager", "causality": "full", "summary": "s", "version": "0"}
+        return Description(method=inquiry.method, prospects=found, **about)
 
     def measured(self, job: Job) -> Measured:
         counters = {"host_rss_peak": MemoryCounter(bytes=round(1e9 * self.law(job.cell)), source="VmHWM")}
@@ -140,11 +139,8 @@ def test_a_finer_resolution_takes_more_lengths_up_to_the_most() -> None:
 
 
 def test_noise_ends_the_search_where_lengths_are_as_near_as_was_asked() -> None:
-    def law(cell: Cell) -> float:
-        N = cell.problem.N
-        return 1e-6 * N * (1 if cell.method == "linear" else (N / 1300) ** 0.5)
-
-    found = search(Machine(law=law, noise=0.1))
+    near = Machine(law=lambda c: 1e-6 * c.problem.N * (1 if c.method == "linear" else (c.problem.N / 1300) ** 0.5), noise=0.1)
+    found = search(near)
     assert 1 <= len(found.added) < 6
     assert found.crossing().reach > 1.1
 
@@ -202,9 +198,14 @@ def exact(lengths: Sequence[int], truth: float, replicates: int) -> Any:
 
 
 def test_added_lengths_are_multiples_of_large_powers_of_two() -> None:
-    found = exact([2048, 4096], 3000, 1)
-    assert next_length(found, [2048, 4096], 0.1) == 2816
+    assert next_length(exact([2048, 4096], 3000, 1), [2048, 4096], 0.1) == 2816
     assert next_length(exact([512, 513], 512.5, 1), [512, 513], 1e-9) is None
+
+
+def test_between_lengths_that_cannot_be_told_apart_the_gap_around_the_crossing_is_halved() -> None:
+    found = exact([1024, 2048, 4096, 8192], 5000, 5)
+    untold = replace(found, crossings=(replace(found.crossings[0], bracket=(1024, 8192)),))
+    assert next_length(untold, found.lengths, 0.1) == 5632
 
 
 def test_a_section_that_has_only_one_of_the_two_is_not_measured() -> None:

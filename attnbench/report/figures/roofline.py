@@ -52,13 +52,15 @@ def roofline(findings: Findings, sheet: Sheet) -> list[Drawing]:
         workload = sections[0].workload
         drawn = figures(panels, sheet, f"{workload.words}: roofline", second_line(findings, conditions))
         above = any(at.above for section in members for own in _stands(findings, section).values() for _, at in own)
-        ringed = " Ringed: above it, which is honest where what a call touches stays in cache (the large copy does not), and "
-        ringed += "else an error of measurement or cost."
         seen = [
             f"{workload.words}: executed FLOPs per second against executed FLOPs per byte of least traffic, by "
             f"each method's cost; both axes logarithmic. {device_name(findings, members)}.",
             "A marker is a cell, the larger the longer N; cells of one method are joined by rising N.",
-            "The roof: a large matrix product and a large copy, the highest measured here." + (ringed if above else ""),
+            "The roof: a large matrix product and a large copy, the highest measured here.",
+            "Ringed: above it, which is honest where what a call touches stays in cache (the large copy does not), and else an "
+            "error of measurement or cost."
+            if above
+            else "",
             replication([cell for section in members for cell in section.summaries], findings.quantities[TIME]),
         ]
         found.append(Drawing(workload.value, drawn, text(seen, measured(findings, members))))
