@@ -81,7 +81,7 @@ def whereabouts(splits: tl.constexpr, segments, BO: tl.constexpr):
 def load_rows(x, start, stop, offset, width, stride, L: tl.constexpr, BW: tl.constexpr, other: tl.constexpr):
     """Load tokens start … start + L of one head, BW columns from `offset` on: [L, BW]."""
     row, column = tl.arange(0, L)[:, None], offset + tl.arange(0, BW)[None, :]
-    at = x + start.to(tl.int64) * stride + row.to(tl.int64) * stride + column
+    at = x + (start + row).to(tl.int64) * stride + column
     return tl.load(at, mask=(start + row < stop) & (column < width), other=other)
 
 
@@ -89,7 +89,7 @@ def load_rows(x, start, stop, offset, width, stride, L: tl.constexpr, BW: tl.con
 def store_rows(x, start, stop, offset, width, stride, tile, L: tl.constexpr, BW: tl.constexpr):
     """Write the same places in the dtype of x."""
     row, column = tl.arange(0, L)[:, None], offset + tl.arange(0, BW)[None, :]
-    at = x + start.to(tl.int64) * stride + row.to(tl.int64) * stride + column
+    at = x + (start + row).to(tl.int64) * stride + column
     tl.store(at, tile.to(x.dtype.element_ty), mask=(start + row < stop) & (column < width))
 
 
