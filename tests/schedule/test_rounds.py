@@ -60,8 +60,7 @@ def test_every_cell_gets_every_replicate_once_a_round_from_short_to_long_and_one
     records = run(info, worker)
     passes = Counter((r.job.cell.key, r.job.phase) for r in records)
     assert passes == {(cell.key, phase): n for cell in info.cells for phase, n in ((Pass.TIME, 3), (Pass.MEMORY, 1))}
-    order = [(job.replicate, job.cell.problem.N) for job in worker.timed()]
-    assert order == sorted(order)
+    assert (order := [(job.replicate, job.cell.problem.N) for job in worker.timed()]) == sorted(order)
     assert worker.servers == 3
     assert {job.B for job in worker.jobs} == {None}, "a stated batch is not searched for"
     # inputs are fresh in each replicate, and alike for the methods of a block
@@ -239,8 +238,9 @@ def test_a_run_that_was_cut_anywhere_and_goes_on_has_the_cells_of_an_undisturbed
     def jobs(records: list[Record]) -> Counter[tuple[object, ...]]:
         return Counter((r.job.cell.key, r.job.phase, r.job.replicate, r.job.B, r.job.attempt) for r in records)
 
-    assert jobs(whole[:cut] + rest) == jobs(whole)
-    assert set(jobs(whole).values()) == {1}
+    assert jobs(whole[:cut] + rest) == jobs(whole) == dict.fromkeys(jobs(whole), 1)
+    kept, lacking = CellJobs(info, Ledger.of(whole[:cut]), check_cells=checks), {r.job.cell.key for r in rest}
+    assert all(kept.finished(cell) == (cell.key not in lacking) for cell in info.cells)
 
 
 SEARCH: dict[str, Any] = {
