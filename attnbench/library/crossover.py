@@ -1,5 +1,6 @@
 """The length from which on one method is ahead of another: read off a run, or measured around where the lead changes."""
 
+import shlex
 import time
 from collections import Counter
 from dataclasses import replace
@@ -61,7 +62,7 @@ def crossover(  # noqa: PLR0913 - one parameter an option
     else:
         raise UsageError(
             f"{source} is no run folder; to measure the suite of that name: "
-            f"attnbench crossover {source} --of METHOD --over METHOD --measure"
+            f"attnbench crossover {shlex.quote(str(source))} --of METHOD --over METHOD --measure"
         )
     compared = _versus(findings, of, over, metric)
     said = lines(findings, compared)

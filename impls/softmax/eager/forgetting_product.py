@@ -51,7 +51,10 @@ class _Forgetting(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own bag
-        """Add up the gradients of all tiles; a constant column of q makes that of k the sum of dL/dscore over queries."""
+        """Add up the gradients of all tiles; a constant column of q makes that of k the sum of dL/dscore over queries.
+
+        One of k makes that of q the sum over keys. It is 0 but for rounding, which all gates before the query would add up.
+        """
         q, k, v, c, o, logsumexp = ctx.saved_tensors
         D, M = q.shape[3], v.shape[3]
         q, k, v, g, o = _widened(ctx.scale, q, k, v, g, o)
@@ -62,8 +65,7 @@ class _Forgetting(torch.autograd.Function):
             parts = pull_back(g[:, :, own], inputs, final, rule)
             for whole, at, part in zip((dq, dk, dv), (own, seen, seen), parts, strict=True):
                 whole[:, :, at] += part
-        # c_i adds the same to all scores of a query, which changes nothing; -c_j adds to those of its key
-        return dq[..., :D], dk[..., :D], dv[..., :M], -dk[..., -1].to(c.dtype), None
+        return dq[..., :D], dk[..., :D], dv[..., :M], dq[..., -2].to(c.dtype) - dk[..., -1], None
 
 
 def _tiles(N: int) -> Iterator[tuple[slice, slice]]:
@@ -95,12 +97,12 @@ def _forget(k: Tensor, c: Tensor, own: slice, seen: slice, scale: float) -> tupl
 
 
 def width(D: int, M: int) -> int:
-    """Return how wide all tensors are computed with: a multiple of 8, with a column for the gates."""
-    return -(-(max(D, M) + 1) // 8) * 8
+    """Return how wide all tensors are computed with: a multiple of 8, with two columns for the gates."""
+    return -(-(max(D, M) + 2) // 8) * 8
 
 
 def _widened(scale: float, q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> list[Tensor]:
-    """Copy all to one width; the last column is 1 / scale in q, and 0 in the others."""
+    """Copy all to one width; of the last two columns, which are 0 else, one is 1 / scale in k, and the other in q."""
     wide = [F.pad(x, (0, width(q.shape[-1], v.shape[-1]) - x.shape[-1])) for x in (q, k, v, *others)]
-    wide[0][..., -1] = 1 / scale
+    wide[0][..., -1] = wide[1][..., -2] = 1 / scale
     return wide
