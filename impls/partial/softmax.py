@@ -52,7 +52,18 @@ def pull_back(
         return _plain_backward(g, inputs, final, rule)
     D, M = q.shape[-1], v.shape[-1]
     q, k, v, g, o = _readable(q, k, v, g, final[0])
-    dq, dk, dv = _fused_backward(g, q, k, v, o, final[1], 0.0, rule.causal, attn_mask=rule.bias, scale=rule.scale)
+    logsumexp, (pairs, queries), keys = final[1], (q.shape[:2].numel(), q.shape[2]), k.shape[2]
+    parts = 1
+    if not rule.causal and rule.bias is None:
+        # the kernel works at one x and y with one core; of as many queries as keys, copies of keys would cost what that saves
+        parts = math.gcd(queries, max(1, min(torch.get_num_threads() // max(1, pairs), queries // keys)))
+    if parts > 1:
+        q, g, o, logsumexp = (x.unflatten(2, (parts, -1)).flatten(1, 2) for x in (q, g, o, logsumexp))
+        k, v = (x.repeat_interleave(parts, 1) for x in (k, v))
+    dq, dk, dv = _fused_backward(g, q, k, v, o, logsumexp, 0.0, rule.causal, attn_mask=rule.bias, scale=rule.scale)
+    if parts > 1:
+        dq = dq.unflatten(1, (-1, parts)).flatten(2, 3)
+        dk, dv = (x.unflatten(1, (-1, parts)).sum(2) for x in (dk, dv))
     return dq[..., :D], dk[..., :D], dv[..., :M]
 
 

@@ -15,15 +15,16 @@ triangular: Any = import_module("attnbench_impls.partial.triangular")
 Rule = softmax.Rule
 
 
-@pytest.fixture(params=["fused", "plain"])
+@pytest.fixture(params=["fused", "shared", "plain"])
 def form(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the fused kernel, and in plain torch."""
+    """By the fused kernel, by the same with two cores for each x and y, and in plain torch."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 12 if request.param == "shared" else 1)
     if request.param == "plain":
         monkeypatch.setattr(softmax, "is_fused", lambda _: False)
 
 
 def tensors(S: int, M: int = 6) -> list[Tensor]:
-    shapes = [(2, 3, 5, 4), (2, 3, S, 4), (2, 3, S, M)]
+    shapes = [(2, 3, 6, 4), (2, 3, S, 4), (2, 3, S, M)]
     return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
 
 
@@ -32,7 +33,7 @@ def dense(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
 
 
 def parts_of(q: Tensor, k: Tensor, v: Tensor, rules: list[Any], cuts: list[slice]) -> tuple[Tensor, Tensor]:
-    o, logsumexp = torch.zeros(2, 3, 5, v.shape[-1], dtype=v.dtype), torch.full((2, 3, 5), -torch.inf, dtype=v.dtype)
+    o, logsumexp = torch.zeros(2, 3, 6, v.shape[-1], dtype=v.dtype), torch.full((2, 3, 6), -torch.inf, dtype=v.dtype)
     for rule, cut in zip(rules, cuts, strict=True):
         softmax.merge_(o, logsumexp, softmax.attend(q, k[:, :, cut], v[:, :, cut], rule))
     return o, logsumexp
@@ -42,14 +43,14 @@ def parts_of(q: Tensor, k: Tensor, v: Tensor, rules: list[Any], cuts: list[slice
 @pytest.mark.parametrize("M", [3, 4, 6])
 @pytest.mark.parametrize("hidden", ["nothing", "by a bias", "causally"])
 def test_two_parts_merged_are_the_whole_and_so_are_their_gradients(hidden: str, M: int) -> None:
-    q, k, v = tensors(12, M)
-    bias = torch.zeros(5, 12, dtype=torch.float64)
+    q, k, v = tensors(9, M)
+    bias = torch.zeros(6, 9, dtype=torch.float64)
     if hidden == "causally":
-        bias[:, 7:].masked_fill_(torch.ones(5, 5, dtype=torch.bool).triu(1), -torch.inf)
+        bias[:, 3:].masked_fill_(torch.ones(6, 6, dtype=torch.bool).triu(1), -torch.inf)
     elif hidden == "by a bias":
-        bias[2:, 8] = bias[0, 9:] = -torch.inf
-    last = Rule(0.3, causal=True) if hidden == "causally" else Rule(0.3, bias=bias[:, 7:])
-    rules, cuts = [Rule(0.3), last], [slice(0, 7), slice(7, 12)]
+        bias[2:, 4] = bias[0, 5:] = -torch.inf
+    last = Rule(0.3, causal=True) if hidden == "causally" else Rule(0.3, bias=bias[:, 3:])
+    rules, cuts = [Rule(0.3), last], [slice(0, 3), slice(3, 9)]
     whole = dense(q, k, v, bias)
     g = torch.randn_like(whole)
     want = torch.autograd.grad(whole, (q, k, v), g)
@@ -75,7 +76,7 @@ def test_any_number_of_parts_in_any_order_is_the_whole(sizes: list[int], size: f
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
     cuts = [slice(stop - length, stop) for stop, length in zip(ends, sizes, strict=True)]
     o, logsumexp = parts_of(q, k, v, [Rule(0.3)] * len(cuts), cuts[::-1])
-    torch.testing.assert_close(o, dense(q, k, v, torch.zeros(5, S).double()), rtol=0, atol=1e-10)
+    torch.testing.assert_close(o, dense(q, k, v, torch.zeros(6, S).double()), rtol=0, atol=1e-10)
     torch.testing.assert_close(logsumexp, (q @ k.mT * 0.3).logsumexp(-1), rtol=1e-12, atol=1e-10)
 
 
@@ -83,7 +84,7 @@ def test_any_number_of_parts_in_any_order_is_the_whole(sizes: list[int], size: f
 @pytest.mark.parametrize("turned", range(3), ids=["q", "k", "v"])
 def test_a_last_dimension_need_not_be_dense(turned: int) -> None:
     inputs = [x.detach() for x in tensors(9, M=4)]
-    g, final = torch.randn(2, 3, 5, 4, dtype=torch.float64), softmax.attend(*inputs, Rule(0.3))
+    g, final = torch.randn(2, 3, 6, 4, dtype=torch.float64), softmax.attend(*inputs, Rule(0.3))
     want = softmax.pull_back(g, inputs, final, Rule(0.3))
     inputs[turned] = inputs[turned].mT.contiguous().mT
     torch.testing.assert_close(softmax.attend(*inputs, Rule(0.3)), final, rtol=0, atol=1e-13)
