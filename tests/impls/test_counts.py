@@ -60,7 +60,7 @@ COUNTED = [
     row("softmax.sdpa_flash", BOTH, executed=3.5 * 2 * 2 * 4 * 64 * 64 * 16, **PADDED, **SEQ),
     # two maps, each as wide as the values
     row("softmax.differential", executed=2 * 2 * 2 * 4 * 64 * 64 * 16, **PADDED, **SEQ),
-    # tiles of 256 x 256 are computed whole, and with a column for the gates, to a multiple of 8
+    # tiles of 256 x 256 are computed whole, and with two columns for the gates, to a multiple of 8
     row("softmax.fox", executed=SQUARE * (10 / 16) * (72 / 64), **SEQ),
     row("softmax.fox", BOTH, executed=3.5 * 2 * 256**2 * 21 * 144, N=1536, **ONE, **SEQ),
     # three tiles of 128: seven products of D = 64, two of 128 and P in each, three times a tile is crossed; and three inverses
