@@ -148,7 +148,8 @@ def _key(cell: Cell, known: dict[tuple[object, ...], str]) -> str:
     """Return the key of a cell, each made once: they cost more than reading a record."""
     # 1, 1.0 and True are one dictionary key, and three parameters
     params = tuple((name, type(value), value) for name, value in cell.params.items())
-    fields = tuple({**vars(cell), "params": params}.values())
+    # a tuple is hashed and compared sooner than a Noun
+    fields = tuple({**vars(cell), "params": params, "problem": tuple(vars(cell.problem).values())}.values())
     if (key := known.get(fields)) is None:
         key = known[fields] = cell.key
     return key

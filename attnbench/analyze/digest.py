@@ -9,7 +9,7 @@ from attnbench.analyze.statistics import outliers
 from attnbench.schema import outcome
 from attnbench.schema.errand import Pass, main_pass
 from attnbench.schema.noun import Scalar
-from attnbench.schema.outcome import Counter, Failed, Measured, Status
+from attnbench.schema.outcome import Counter, Failed, Status
 from attnbench.schema.record import Record
 
 _OF_A_CALL = (outcome.FIRST_CALL, outcome.ATTENTION_SHARE, outcome.SELECTION_SHARE, outcome.ENERGY)
@@ -67,25 +67,26 @@ def digest(record: Record, *, facts: bool = True) -> Digest:
     series: dict[str, tuple[float, ...]] = {}
     if job.phase is main:
         must, may = _SERIES[main]
-        wanted = list(dict.fromkeys((*must, *(name for name in may if name in there))))
+        wanted = [*must, *(name for name in may if name in there and name not in must)]
         series = {name: there[name].values for name in _WHOLE if name in there}
-    useless = _why_useless(found, wanted)
-    rising = {} if useless else {name: sorted(there[name].values) for name in wanted}
+    rising = {name: sorted(there[name].values) for name in wanted if name in there}
+    if useless := _why_useless(rising, wanted):
+        rising = {}
     middles = {name: (statistics.median if name == "time" else statistics.fmean)(values) for name, values in rising.items()}
     counted = rising[wanted[0]] if rising else []
     kept = found.facts if facts else {}
     return Digest(job.attempt, None, useless, middles, len(counted), outliers(counted), found.flags, found.memory, kept, series)
 
 
-def _why_useless(found: Measured, wanted: Sequence[str]) -> str:
-    """Say why the samples are not what the pass is for, or nothing."""
+def _why_useless(rising: Mapping[str, Sequence[float]], wanted: Sequence[str]) -> str:
+    """Say why the sorted samples are not what the pass is for, or nothing."""
     for name in wanted:
-        series = found.samples.get(name)
-        if series is None or not series.values:
+        values = rising.get(name)
+        if not values:
             return f"the record holds no samples of {name}"
         # one sample that is no number makes the sum none
-        finite = math.isfinite(sum(series.values))
-        if name in _FACTORS and not (finite and min(series.values) >= _LEAST):
+        finite = math.isfinite(sum(values))
+        if name in _FACTORS and not (finite and values[0] >= _LEAST):
             return f"a sample of {name} is not a positive number"
         if not finite:
             return f"a sample of {name} is not a finite number"

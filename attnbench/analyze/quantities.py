@@ -118,9 +118,12 @@ class Quantity:
         """The verb between a method that is better by it and another one: `is faster than`."""
         return self.leads or f"has {'more' if self.more_is_better else 'less'} {self.title} than"
 
-    def values(self, cell: CellSummary | None) -> dict[int, float]:
+    def values(self, cell: CellSummary | None) -> Values:
         """Return its finite values by replicate; none of a cell that failed."""
         found = self.read(cell) if cell is not None and cell.ok else {}
+        # nearly always all are: one that is not makes the sum none
+        if math.isfinite(sum(found.values())):
+            return found
         return {replicate: value for replicate, value in found.items() if math.isfinite(value)}
 
     def estimate(self, cell: CellSummary | None) -> Estimate | None:
@@ -134,7 +137,7 @@ class Quantity:
             return by_sums(values, self.bounds, self.enough)
         return by_factors(values) if self.center is Center.FACTORS else by_factors([1 / value for value in values]).inverse()
 
-    def ranked(self, cell: CellSummary | None) -> dict[int, float]:
+    def ranked(self, cell: CellSummary | None) -> Values:
         """Return by replicate what methods are ranked by, positive and the less the better.
 
         0 has no ratio to anything, and the other replicates alone would be a choice among them: a cell with one such has none.

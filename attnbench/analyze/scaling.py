@@ -8,6 +8,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.polynomial.polynomial import polyfit
+
 from attnbench.analyze.cells import CellSummary
 from attnbench.analyze.quantities import Quantity
 from attnbench.analyze.statistics import ENOUGH, Interval, Spread, t_interval, t_quantile, variance
@@ -65,5 +68,7 @@ def fit_interval(points: Mapping[int, float]) -> Interval:
 
 def slopes_by_replicate(values: Mapping[int, Mapping[int, float]]) -> dict[int, float]:
     """Return the slope of each replicate that every length has, from values by length and replicate."""
-    common = set.intersection(*map(set, values.values()))
-    return {r: slope({N: values[N][r] for N in values}) for r in sorted(common)}
+    common = sorted(set.intersection(*map(set, values.values())))
+    logs = np.log([[at[replicate] for replicate in common] for at in values.values()])
+    _, slopes = polyfit(np.log([*values]), logs, 1)
+    return dict(zip(common, slopes.tolist(), strict=True))

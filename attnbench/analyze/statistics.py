@@ -141,7 +141,9 @@ def outliers(rising: Sequence[float]) -> int:
     if count < 4:
         return 0
     # a quartile lies between two samples, as `statistics.quantiles` has it, which is slow in its generality
-    quarters = (divmod(part * (count + 1), 4) for part in (1, 3))
-    low, high = ((rising[whole - 1] * (4 - rest) + rising[whole] * rest) / 4 for whole, rest in quarters)
+    a, rest = divmod(count + 1, 4)
+    low = (rising[a - 1] * (4 - rest) + rising[a] * rest) / 4
+    b, rest = divmod(3 * (count + 1), 4)
+    high = (rising[b - 1] * (4 - rest) + rising[b] * rest) / 4
     reach = 1.5 * (high - low)
     return bisect_left(rising, low - reach) + count - bisect_right(rising, high + reach)

@@ -95,10 +95,11 @@ def judge(ratios: Sequence[Ratio], margin: float = MARGIN, level: float = LEVEL)
 
 def adjusted(ps: Sequence[float]) -> list[float]:
     """Adjust p values by Benjamini and Hochberg 1995, such that those ≤ q hold at most a share q of false discoveries."""
-    # it takes a third of a second to import, which commands without a verdict need not wait for
-    from scipy.stats import false_discovery_control
-
-    return [float(p) for p in false_discovery_control(ps)]
+    # scipy.stats has it too, and takes half a second to import
+    found, least = [1.0] * len(ps), 1.0
+    for rank, i in reversed([*enumerate(sorted(range(len(ps)), key=ps.__getitem__), 1)]):
+        found[i] = least = min(least, ps[i] * len(ps) / rank)
+    return found
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Record(Noun):
     def too_large(self) -> bool:
         """Say whether the batch found by a search, which had fitted for two calls, ran out of memory when first measured."""
         job = self.job
-        first = job.phase is main_pass(job.cell) and job.cell.batch is Batch.LARGEST and job.replicate == 0
+        first = job.cell.batch is Batch.LARGEST and job.replicate == 0 and job.phase is main_pass(job.cell)
         full = self.failed is not None and self.failed.status in {Status.OOM_DEVICE, Status.OOM_HOST}
         # a record without a batch is the note that not even one row fits
         return first and full and job.B is not None

@@ -36,13 +36,13 @@ def pictures(findings: Findings, kind: str, on: Sheet = FOLDER) -> list[Figure]:
 def words(picture: Figure) -> list[str]:
     """Return all text that is shown."""
     texts = [text for text in picture.findobj(Text) if isinstance(text, Text) and text.get_visible()]
-    return [plain for text in texts if (plain := text.get_text().removeprefix("\u200b"))]
+    return [plain for text in texts if (plain := text.get_text())]
 
 
 def legend(picture: Figure) -> dict[str, Line2D]:
     """Return the sample beside each name."""
     (box,) = picture.legends
-    names = [text.get_text().removeprefix("\u200b") for text in box.get_texts()]
+    names = [text.get_text() for text in box.get_texts()]
     return dict(zip(names, box.get_lines(), strict=True))
 
 

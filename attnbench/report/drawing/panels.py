@@ -161,6 +161,8 @@ def _legend(figure: Figure, width: float) -> None:
     box = figure.legend(list(found.values()), words, loc="outside lower left", ncols=_legend_columns(found, width))
     for text in box.get_texts():
         text.set_parse_math(False)
+        # who copies or searches for a name in the PDF means it without
+        text.set_text(text.get_text().removeprefix(_FIRST))
 
 
 def _legend_columns(names: Collection[str], width: float) -> int:
