@@ -109,8 +109,10 @@ class Ledger:
         if isinstance(count := outcome.facts.get("warmup_calls"), int):
             found = (job.replicate, job.attempt, count)
             self._warmups[key] = min(found, self._warmups.get(key, found))
-        if job.limits.roof is not None and "time" in outcome.samples:
-            times_as_fast = job.limits.flops / job.limits.roof.flops_per_second / min(outcome.samples["time"].values)
+        times = outcome.samples["time"].values if "time" in outcome.samples else ()
+        # a time of 0 is none, and no reason to give up what else was recorded
+        if job.limits.roof is not None and (fastest := min(times, default=0.0)) > 0:
+            times_as_fast = job.limits.flops / job.limits.roof.flops_per_second / fastest
             self._above[job.cell.ceiling] = max(times_as_fast, self.above_roof(job.cell.ceiling))
 
     def disturbed(self, record: Record) -> bool:
