@@ -223,9 +223,7 @@ def test_a_call_that_waits_for_the_device_itself_is_not_held_for_longer_again_an
     for _ in range(10):
         clock.sample(gpu.counted, 1)
     # 1, 2, 4, 8, 16, 32 and 50 ms, and then once a sample
-    assert gpu.calls == 7 + 9
-    assert clock.flags == ("gaps",)
-    assert gpu.held == 2_000_000
+    assert (gpu.calls, gpu.held, clock.flags) == (7 + 9, 2_000_000, ("gaps",))
 
 
 @pytest.mark.parametrize(("slow", "flags"), [(2, ()), (3, ("slowed",))])

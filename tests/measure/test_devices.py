@@ -132,8 +132,9 @@ def test_facts_of_a_gpu_name_it_by_uuid_with_its_settings(gpu: list[str], monkey
     assert (found["driver"], found["power_limit_w"], found["ecc"]) == ("580.65", 700.0, True)
     assert found["allocator_settings"] == "expandable_segments:True"
     assert devices.free_bytes("cuda:0") == 7 * GIB
-    nvml.nvmlDeviceGetEccMode = nvml.refuses
-    assert devices.facts("cuda:0")["ecc"] is None
+    nvml.nvmlDeviceGetEccMode = nvml.nvmlDeviceGetEnforcedPowerLimit = nvml.refuses
+    found = devices.facts("cuda:0")
+    assert found["ecc"] is found["power_limit_w"] is None
 
 
 def test_the_assembler_that_triton_takes_for_a_gpu_tells_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,9 +174,10 @@ def test_a_processor_without_fast_products_of_a_dtype_gets_small_ones(monkeypatc
 
 
 def test_the_roof_counts_two_flops_a_multiply_add_and_both_sides_of_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roof, "_affordable", lambda dtype: 64)
-    monkeypatch.setattr(roof, "_best", lambda clock, call, repeats=5: 0.5)
-    assert roof.measure("cpu", "float32")[:2] == (2 * 64**3 / 0.5, 2 * 2**28 / 0.5)
+    monkeypatch.setattr(roof, "_affordable", lambda dtype: 1024)
+    monkeypatch.setattr(WallClock, "sample", lambda *_: 0.5)
+    work = (2 * 1024**3, 2 * 2**28, 2 * 4 * 2**14 * torch.get_num_threads())
+    assert roof.measure("cpu", "float32") == tuple(each / 0.5 for each in work)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_what_cannot_be_known_is_none(kernel: Kernel) -> None:
     [
         ({}, QUIET, ()),
         ({}, [1.0], ()),
-        ({}, [1.0, 1.5, 1.0, 1.5], ("noisy",)),
+        ({}, [1e-3, 1.5e-3, 1e-3, 1.5e-3], ("noisy",)),
         ({"load_1min": 9.0, "others_percent": 4.9}, QUIET, ()),
         ({"load_1min": 0.1, "others_percent": 5.1}, QUIET, ("loaded",)),
         ({"steal_percent": 1.0}, QUIET, ()),
