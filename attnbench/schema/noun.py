@@ -6,8 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 Scalar = bool | int | float | str
 """The types that a method parameter or a recorded fact can have."""
-# the first type that fits is the right one, since an int, which would be a float as well, stands before it
-Facts = dict[str, Annotated[str | bool | int | float | None, Field(union_mode="left_to_right")]]
+# the first type that fits is the right one: an int, which would be a float as well, stands before it, and numbers are most
+Facts = dict[str, Annotated[int | float | str | bool | None, Field(union_mode="left_to_right")]]
 """Recorded facts by name, None where one is not known."""
 
 _T = TypeVar("_T")
