@@ -70,6 +70,8 @@ class CellSummary:
     """The smallest batch that was too large."""
     environment: str = ""
     """The digest of that in which it was measured; empty for a cell without records."""
+    estimates: dict[object, Estimate | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What its quantities were found to be, each by itself: tables, pages and figures ask for the same ones."""
 
     @property
     def ok(self) -> bool:

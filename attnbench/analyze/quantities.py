@@ -128,7 +128,13 @@ class Quantity:
 
     def estimate(self, cell: CellSummary | None) -> Estimate | None:
         """Return the number of a cell with its interval; None where it has none."""
-        values = list(self.values(cell).values())
+        if cell is None:
+            return None
+        if self not in cell.estimates:
+            cell.estimates[self] = self._estimated([*self.values(cell).values()])
+        return cell.estimates[self]
+
+    def _estimated(self, values: Sequence[float]) -> Estimate | None:
         if not values:
             return None
         if self.center is Center.ONCE:
