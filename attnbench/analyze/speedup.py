@@ -32,7 +32,11 @@ def baselines(section: Section, N: int) -> list[CellSummary]:
     that keeps nothing between tokens is another number than one over a cache.
     """
     if section.named:
-        return [s for s in section.ok_at(N).values() if s.cell.method in section.named]
+        ok = section.ok_at(N).values()
+        # a suite names the method, of which there may be compiled or packed cells alone
+        return [s for s in ok if s.cell.method in section.named] or [
+            s for s in ok if plain_name(s.cell.method) in section.named
+        ]
     exact = _strongest_first(section, N)
     uncached = [s for s in exact if without_cache(s)]
     return [*exact[:1], *(s for s in uncached[:1] if s is not exact[0])]

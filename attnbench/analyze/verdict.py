@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -127,9 +128,10 @@ def resolution(ratios: Iterable[Ratio], margin: float) -> Resolution | None:
             n, sides = each.replicates, 1 if each.paired else 2
             half = math.log(each.interval.high / each.interval.low) / 2
             spread = half * math.sqrt(n) / t_quantile(sides * (n - 1))
-            fits = (m for m in range(2, _MOST) if t_quantile(sides * (m - 1)) * spread <= math.log1p(margin) * math.sqrt(m))
             halves.append(half)
-            counts.append(next(fits, _MOST))
+            # more replicates never reach further
+            enough = lambda m, d=spread, s=sides: t_quantile(s * (m - 1)) * d <= math.log1p(margin) * math.sqrt(m)  # noqa: E731
+            counts.append(2 + bisect_left(range(2, _MOST), True, key=enough))
             replicates.append(n)
     if not halves:
         return None

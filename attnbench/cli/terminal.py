@@ -1,6 +1,7 @@
 """The terminal of a user: progress and errors on stderr, answers on stdout, files by their names; and how a command ends."""
 
 import codecs
+import errno
 import os
 import shlex
 import signal
@@ -46,7 +47,9 @@ def explained(failed: int = FAILED) -> Iterator[None]:
             # who reads the output may leave when that is enough
             elif not isinstance(error, BrokenPipeError):
                 print(f"error: {_words(error)}", file=sys.stderr)
-        code = error.exit_code if isinstance(error, AttnbenchError) else FAILED
+        # a name that is too long for any file was never one
+        too_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+        code = error.exit_code if isinstance(error, AttnbenchError) else USAGE if too_long else FAILED
         sys.exit(failed if code == FAILED else code)
 
 

@@ -17,6 +17,7 @@ from attnbench.store.scratch import is_scratch, scratch
 
 _GIT_SECONDS, _INSTALL_SECONDS = 60.0, 600.0
 _LAST_LINES = 6
+_PROJECT = ("pyproject.toml", "setup.py")
 
 
 class CheckoutError(UsageError):
@@ -49,15 +50,18 @@ def checkout(ref: str, here: Path) -> Iterator[Checkout]:
         tree = folder / "tree"
         _git(root, "worktree", "add", "--detach", "--force", str(tree), commit)
         try:
-            packages = None
-            if (tree / "pyproject.toml").exists() or (tree / "setup.py").exists():
+            folder_there, packages = tree / here.resolve().relative_to(root), None
+            if not folder_there.is_dir():
+                raise CheckoutError(f"{ref} has no folder {here.resolve().relative_to(root)}: start from one that it has")
+            around = (folder_there, *folder_there.parents)[: len(folder_there.relative_to(tree).parts) + 1]
+            if (project := next((at for at in around for name in _PROJECT if (at / name).exists()), None)) is not None:
                 packages = folder / "packages"
                 # its dependencies are installed already
                 pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-                _run([*pip, "--target", str(packages), str(tree)], _INSTALL_SECONDS, "the commit cannot be installed")
+                _run([*pip, "--target", str(packages), str(project)], _INSTALL_SECONDS, "the commit cannot be installed")
                 # if the project is attnbench itself, both sides are still measured by the running one
                 shutil.rmtree(packages / "attnbench", ignore_errors=True)
-            yield Checkout(commit, tree / here.resolve().relative_to(root), packages)
+            yield Checkout(commit, folder_there, packages)
         finally:
             _git(root, "worktree", "remove", "--force", str(tree))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from queue import SimpleQueue
 
 from attnbench.places.place import Made, Place, Told, carry_out
@@ -24,7 +24,11 @@ def carry_out_in_lanes(shared: Rounds, places: Sequence[Place], begins: Told = l
     The caller stores it before it asks for the next. Raises NoPlaceError where places were lost.
     """
     if len(places) == 1:
-        yield from carry_out(shared.schedule(), *places, begins=begins)
+        with closing(carry_out(shared.schedule(), *places, begins=begins)) as made:
+            for each in made:
+                yield each
+                if places[0].lost:
+                    raise NoPlaceError("no place is left to measure the rest of the run")
         return
     # closed in reverse: threads wait until what they do is cut, and then the places are left
     with ExitStack() as opened, ThreadPoolExecutor(len(places)) as threads:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from attnbench.schema.errors import AttnbenchError
+from attnbench.schema.errors import AttnbenchError, UsageError
 
 _SECONDS = 60.0
 _QUEUED = "squeue", "--noheader", "--array", "--format=%K %T"
@@ -22,12 +22,12 @@ def script(folder: Path, name: str, shards: int, options: str, here: Path) -> st
     """Return what each task does: it goes on with its shard of the run in `folder`, started from `here`.
 
     Options that the user gives come last, and so count where one is named twice. A task that Slurm starts again goes on with
-    what it has. Raises SlurmError for options that are no words of a shell.
+    what it has. Raises UsageError for options that are no words of a shell.
     """
     try:
         words = shlex.split(options)
     except ValueError as error:
-        raise SlurmError(f"the options {options!r} are no words of a shell: {error}") from None
+        raise UsageError(f"the options {options!r} are no words of a shell: {error}") from None
     # a word that is no option is the value of the one before
     given = re.sub(r"\n(?!'?-)", " ", "\n".join(map(shlex.quote, words))).splitlines()
     directives = [

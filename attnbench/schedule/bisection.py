@@ -76,16 +76,15 @@ def wanted(run: RunInfo, goal: Goal, records: Iterable[Record], added: Mapping[s
 
 def grown(run: RunInfo, goal: Goal, lengths: Mapping[str, int], cells: Iterable[Cell]) -> tuple[Cell, ...]:
     """Return the new ones of these cells: of both methods, and each only in a section that needs its length."""
+    known = [CellSummary(cell, NOT_RUN) for cell in run.cells]
     planned = [CellSummary(c, NOT_RUN) for c in cells if c.label in {goal.of, goal.over}]
-    known = {cell.key: CellSummary(cell, NOT_RUN) for cell in run.cells}
-    every = sections([*known.values(), *planned], run.suite.axes)
-    found = {
-        summary.cell.key: summary.cell
-        for section in every
-        for summary in section.summaries
-        if lengths.get(section.title) == summary.cell.problem.N
-    }
-    return tuple(cell for key, cell in found.items() if key not in known)
+    # the title of a section names more axes where the new cells vary in more, so sections are told by the cells that they had
+    titles = {s.cell.key: section.title for section in sections(known, run.suite.axes) for s in section.summaries}
+    found = dict[str, Cell]()
+    for section in sections([*known, *planned], run.suite.axes):
+        wanted_here = {lengths.get(titles.get(s.cell.key, "")) for s in section.summaries}
+        found |= {s.cell.key: s.cell for s in section.summaries if s.cell.problem.N in wanted_here}
+    return tuple(cell for key, cell in found.items() if key not in titles)
 
 
 def of_lengths(suite: Suite, lengths: Iterable[int]) -> Suite:

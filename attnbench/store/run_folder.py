@@ -133,9 +133,9 @@ class RunFolder:
         try:
             with open_to_read(self.path / name) as data:
                 return kind.model_validate_json(data.read().decode())
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise NoRunError(f"{self.path} is not {what}: {name}: {_words(error)}") from error
         except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}:
+                raise NoRunError(f"{self.path} is not {what}: {name}: {_words(error)}") from error
             raise StoreError(f"{self.path / name} cannot be read: {_words(error)}") from error
 
     def keep(self, name: str, stored: Noun | str | bytes) -> None:

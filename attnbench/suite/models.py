@@ -40,20 +40,20 @@ def sizes_of(config: str) -> Sizes:
     try:
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         found = {name: next(int(data[key]) for key in keys if key in data) for name, keys in _NAMES.items()}
+        heads = found["heads"]
+        return Sizes(
+            heads=heads,
+            # where all heads share one of k and v, GPTBigCode once wrote no number
+            kv_heads=int(data.get("num_key_value_heads") or (1 if data.get("multi_query") else heads)),
+            head_dim=int(data.get("head_dim") or found["width"] // heads),
+            layers=found["layers"],
+            positions=found["positions"],
+        )
     except StopIteration:
         wanted = "; ".join(" or ".join(keys) for keys in _NAMES.values())
         raise ModelError(f"{file} is not the config.json of a language model: it has to give {wanted}") from None
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ModelError(f"{file} cannot be read as the config.json of a model: {error}") from None
-    heads = found["heads"]
-    return Sizes(
-        heads=heads,
-        # where all heads share one of k and v, GPTBigCode once wrote no number
-        kv_heads=int(data.get("num_key_value_heads") or (1 if data.get("multi_query") else heads)),
-        head_dim=int(data.get("head_dim") or found["width"] // heads),
-        layers=found["layers"],
-        positions=found["positions"],
-    )
 
 
 def file_of(config: str) -> Path:

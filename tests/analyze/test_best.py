@@ -176,6 +176,11 @@ def test_a_model_generates_without_a_cache_where_its_record_says_so(seconds: dic
     assert [without_cache(cell) for cell in cells] == [method != SDPA for method in seconds]
 
 
+def test_a_named_baseline_is_found_where_all_its_cells_are_compiled() -> None:
+    section = section_of([writer.summary(writer.cell(method), [1.0]) for method in (COMPILED, LINEAR)], [SDPA])
+    assert [each.cell.method for each in baselines(section, 1024)] == [COMPILED]
+
+
 def test_what_is_called_softmax_and_computes_something_else_is_no_baseline() -> None:
     seconds = {SDPA: 3.0, "softmax.fox": 2.0, "softmax.new": 4.0, "mine:Exact": 1.0}
     cells = [writer.summary(writer.cell(method), [time]) for method, time in seconds.items()]

@@ -49,6 +49,9 @@ def test_the_commit_lies_in_a_folder_of_its_own_that_goes_however_the_measuremen
     assert not found.folder.exists()
     assert len(git(repository, "worktree", "list").splitlines()) == 1
     assert mine.read_text() == "A = 3"
+    (repository / "later").mkdir()
+    with pytest.raises(CheckoutError, match="HEAD has no folder later"), checkout("HEAD", repository / "later"):
+        pass
 
 
 @pytest.mark.parametrize("ref", ["nowhere", "--help", "-q", "", "HEAD:below"])
@@ -61,7 +64,10 @@ def test_a_commit_that_is_none_and_a_folder_outside_any_repository_are_told(repo
 
 
 @pytest.mark.slow
-def test_a_project_is_installed_apart_and_found_first_or_that_it_cannot_be_is_told(repository: Path) -> None:
+@pytest.mark.parametrize("at", [".", "one/of/several"])
+def test_a_project_is_installed_apart_and_found_first_or_that_it_cannot_be_is_told(repository: Path, at: str) -> None:
+    repository /= at
+    repository.mkdir(parents=True, exist_ok=True)
     project = repository / "pyproject.toml"
     project.write_text(
         '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n'
@@ -70,7 +76,7 @@ def test_a_project_is_installed_apart_and_found_first_or_that_it_cannot_be_is_to
     (repository / "below").mkdir()
     (repository / "below" / "__init__.py").write_text("")
     commit(repository, "A = 1")
-    with checkout("HEAD", repository) as found:
+    with checkout("HEAD", repository / "below") as found:
         assert found.packages is not None
         code = "import below.mine, importlib.metadata as m; print(below.mine.A, m.version('mine-and-only-mine'))"
         command, environment = [sys.executable, "-c", code], {"PYTHONPATH": str(found.packages)}

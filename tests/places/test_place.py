@@ -188,6 +188,10 @@ def test_where_no_place_is_left_the_run_says_so_and_keeps_what_it_has() -> None:
     with pytest.raises(NoPlaceError, match="no place is left to measure 3 of the run's bundles"):
         next(made)
     assert len(records) == 8
+    alone = carry_out_in_lanes(shared([], 1), [Head(last=3)])
+    assert len(list(islice(alone, 3))) == 3
+    with pytest.raises(NoPlaceError, match="no place is left to measure the rest"):
+        next(alone)
     records += [record for _, record in carry_out_in_lanes(shared(records, 1), [Head()])]
     assert all(status == "ok" for status, _ in final(records).values())
 

@@ -8,6 +8,7 @@ import pytest
 from attnbench.library.submit import Submission
 from attnbench.places import slurm
 from attnbench.places.slurm import SlurmError
+from attnbench.schema.errors import UsageError
 from attnbench.store.run_folder import RunFolder
 from tests.schedule.played import run_of
 
@@ -31,7 +32,7 @@ def test_a_task_goes_on_with_its_shard_and_the_user_s_options_come_last() -> Non
         "cd /elsewhere || exit 1",
     ]
     assert last.endswith("""-m attnbench run --resume '/shared/my runs/1' --shard "$SLURM_ARRAY_TASK_ID/32\"""")
-    with pytest.raises(SlurmError, match="no words of a shell: No closing quotation"):
+    with pytest.raises(UsageError, match="no words of a shell: No closing quotation"):
         slurm.script(Path("/x"), "s", 1, "--comment='half", Path("/"))
 
 

@@ -131,6 +131,16 @@ def test_every_section_gets_the_lengths_that_it_wants_and_no_others() -> None:
     assert added == {(True, 1408), (False, 5632)}
 
 
+def test_a_section_gets_its_length_though_others_that_have_one_of_the_two_are_left_out() -> None:
+    axes = {"N": ("2^8..2^14",), "causal": (True,), "D": (32, 64)}
+    methods = ("softmax", {"name": "linear", "when": "D == 64"})
+    whole = run_of({"name": "t", "axes": axes, "methods": methods, "replicates": 5})
+    run = whole.model_copy(update={"cells": side_by_side(whole.cells, whole.suite.axes, frozenset({"linear", "softmax"}))})
+    longer = run_of(of_lengths(whole.suite, (1408,)).model_dump(mode="json")).cells
+    found = grown(run, GOAL, {"forward, causal, float32": 1408}, longer)
+    assert {(cell.method, cell.problem.D) for cell in found} == {("linear", 64), ("softmax", 64)}
+
+
 def test_a_finer_resolution_takes_more_lengths_up_to_the_most() -> None:
     goals = [replace(GOAL, resolution=0.01), replace(GOAL, resolution=0.01, most=2), replace(GOAL, most=0)]
     fine, few, none = (search(Machine(noise=0.0), goal, replicates=1).added for goal in goals)

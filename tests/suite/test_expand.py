@@ -280,6 +280,10 @@ def test_a_configuration_is_read_by_its_path_its_folder_and_its_name(tmp_path: P
     assert sizes_of(str(file)) == sizes_of(str(tmp_path)) == Sizes(heads=3, kv_heads=1, head_dim=16, layers=2, positions=99)
     with pytest.raises(SuiteError, match="of other sizes than llama-10m"):
         cells(**WHOLE | {"model": {"config": "llama-10m", "weights": str(tmp_path)}})
+    for i, text in enumerate((json.dumps(numbers | {"num_attention_heads": 0}), "[" * 10**5, '{"num_attention_heads": 1e400}')):
+        (other := tmp_path / f"{i}.json").write_text(text)
+        with pytest.raises(ModelError, match=f"{i}.json cannot be read as the config.json of a model"):
+            sizes_of(str(other))
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,11 @@ with warnings.catch_warnings():
 
 
 def attend_kept(q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:
-    """Attend: [B, R, N, D], [B, S, D], [B, S, M], int64 [B / T, R, N, k], negative where there is none -> [B, R, N, M].
+    """Attend: [B, R, N, D], [B, S, D], [B, S, M], int64 [B / T, R or 1, N, k], negative where there is none -> [B, R, N, M].
 
-    T neighbours share a list. Differentiable once; each query needs at least one key. Sums are in float32 at least. Gradients
-    of a key are added in the order of the queries, so that they are the same at each call.
+    T neighbours share a list, and so do the heads of q where there is one for all. Differentiable once; each query needs at
+    least one key. Sums are in float32 at least. Gradients of a key are added in the order of the queries, so that they are the
+    same at each call.
     """
     o: Tensor = _KeptKeys.apply(q, k, v, kept, scale)  # type: ignore[no-untyped-call]
     return o
@@ -41,8 +42,8 @@ class _KeptKeys(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, kept: Tensor, scale: float) -> Tensor:  # noqa: ANN401 - torch's own bag
         """Compute scores of the listed keys, softmax, and the sum of values; keep the weights where a backward may follow."""
         o, trains = v.new_empty(*q.shape[:3], v.shape[-1]), any(ctx.needs_input_grad)
-        weights = o.new_empty((len(q), *kept.shape[1:]) if trains else (), dtype=sums(q.dtype))
-        for group, rows in _groups(kept, k):
+        weights = o.new_empty((*q.shape[:3], kept.shape[3]) if trains else (), dtype=sums(q.dtype))
+        for group, rows in _groups(kept, q, k):
             heads = group[0]
             p = rows.dots(q[group], k[heads]).mul_(scale).masked_fill_(rows.absent, -torch.inf).softmax(-1)
             o[group] = rows.sums(p, v[heads]).view_as(o[group])
@@ -58,7 +59,7 @@ class _KeptKeys(torch.autograd.Function):
         """Compute dS = P ∘ (dP - rowsum(P ∘ dP)), dP = g vᵀ of the kept keys; dq = dS k, dk = dSᵀ q, dv = Pᵀ g."""
         q, k, v, kept, weights = ctx.saved_tensors
         dq, (dk, dv) = torch.empty_like(q), (torch.zeros_like(x, dtype=sums(x.dtype)) for x in (k, v))
-        for group, rows in _groups(kept, k):
+        for group, rows in _groups(kept, q, k):
             heads, p = group[0], weights[group].flatten(0, -2)
             dp = rows.dots(g[group], v[heads])
             ds = p * (dp - (p * dp).sum(-1, keepdim=True)) * ctx.scale
@@ -115,20 +116,24 @@ class _Rows:
         return order.div(self.index.shape[1], rounding_mode="floor"), starts, order
 
 
-def _groups(kept: Tensor, k: Tensor) -> Iterator[tuple[tuple[slice, slice], _Rows]]:
+def _groups(kept: Tensor, q: Tensor, k: Tensor) -> Iterator[tuple[tuple[slice, slice], _Rows]]:
     """Cut heads of k, and where these are too many those of q that share one, into groups of a limited number of weights.
 
-    Heads of k that share a list are in one group, or where they are too many one by one, with the same rows.
+    All heads that share a list are in one group, or where they are too many one by one, with the same rows.
     """
-    (lists, R), of_one, share = kept.shape[:2], kept[0, 0].numel(), len(k) // len(kept)
-    if share > 1 and len(k) * R * of_one <= SCORES:
-        kept, lists, share = kept.repeat_interleave(share, 0), len(k), 1
-    width, heads = max(1, SCORES // (R * of_one)) if share == 1 else 1, max(1, min(R, SCORES // of_one))
-    for a in range(0, lists, width):
-        for r in (slice(r, r + heads) for r in range(0, R, heads)):
-            rows = _Rows(kept[a : a + width, r], k.shape[1])
-            for first in range(a * share, (a + 1) * share):
-                yield (slice(first, first + width), r), rows
+    (lists, own), R, of_one, share = kept.shape[:2], q.shape[1], kept[0, 0].numel(), len(k) // len(kept)
+    width, heads = SCORES // (share * R * of_one), min(own, max(1, SCORES // of_one))
+    if width:
+        for a in range(0, lists, width):
+            some = kept[a : a + width].unsqueeze(1).expand(-1, share, R, -1, -1).flatten(0, 1)
+            yield (slice(a * share, (a + width) * share), slice(R)), _Rows(some, k.shape[1])
+        return
+    for a in range(lists):
+        for r in range(0, own, heads):
+            rows = _Rows(kept[a : a + 1, r : r + heads], k.shape[1])
+            for head in range(a * share, (a + 1) * share):
+                for of_q in (slice(r, r + heads),) if own == R else (slice(each, each + 1) for each in range(R)):
+                    yield (slice(head, head + 1), of_q), rows
 
 
 def _flat(x: Tensor) -> Tensor:

@@ -65,7 +65,6 @@ class ListedTokens(Attention):
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, kept: Tensor) -> Tensor:
         folded = q.reshape(-1, q.shape[1] // k.shape[1], *q.shape[2:])
-        kept = kept.expand(-1, folded.shape[1], -1, -1)
         return attend_kept(folded, k.flatten(0, 1), v.flatten(0, 1), kept, self.scale).view(*q.shape[:3], v.shape[3])
 
     def _listed(self, *inputs: Tensor) -> Tensor:
