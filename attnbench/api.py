@@ -239,9 +239,15 @@ class Attention(nn.Module, ABC):
         return tuple(draw(problem, each.heads, each.width, generator, cls.layout) for each in shapes)
 
     @classmethod
+    def drawn_once(cls, problem: Problem, generator: torch.Generator) -> dict[str, Any]:  # noqa: ARG003 - most have nothing
+        """Draw what a layer has once for all tokens and `admit` takes by these names, such as how fast each head forgets."""
+        return {}
+
+    @classmethod
     def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Draw what `forward` takes: N(0, 1), admitted; on the generator's device, in the native layout."""
-        return cls.admit(problem, *cls.draws(problem, generator))
+        raw = cls.draws(problem, generator)
+        return cls.admit(problem, *raw, **cls.drawn_once(problem, generator))
 
     def adapt(self, *inputs: Tensor) -> None:
         """Set from these inputs what training learns without a gradient, such as a codebook."""

@@ -36,6 +36,11 @@ class Pair:
         assert found is not None
         return found
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the label of the method; of two methods both, the new one first."""
+        return tuple(dict.fromkeys(side.cell.label for side in (self.new, self.old) if side))
+
 
 @dataclass(frozen=True)
 class MemoryChange:

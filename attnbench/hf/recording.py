@@ -49,6 +49,11 @@ def record_folder(folder: Path, out: Path, text: str, N: int, sequences: int) ->
 def heard(model: PreTrainedModel, tokens: Tensor) -> dict[str, Tensor]:
     """Return q and k [S, X, N, D] and v [S, X, N, M] of these sequences, heads in the order of layers. Raises CannotError."""
     heads: dict[str, list[Tensor]] = {"q": [], "k": [], "v": []}
+    sizes, largest = model.config.get_text_config(), int(tokens.max())
+    if largest >= sizes.vocab_size:
+        raise CannotError(f"the model has {sizes.vocab_size} tokens; among those that it is to read there is number {largest}")
+    if (positions := getattr(sizes, "max_position_embeddings", None)) and tokens.shape[1] > positions:
+        raise CannotError(f"the model has {positions} positions, which are fewer than N={tokens.shape[1]}")
 
     def listen(attend: Attend, module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **given: Any) -> Any:  # noqa: ANN401
         if swapped := swapped_in(module):

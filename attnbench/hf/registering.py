@@ -22,10 +22,10 @@ _TRIED = Problem(H=2, N=128, D=32)
 """What a method is built for to see what it is; models call it for their own shapes."""
 
 
-def register(method: str, *, name: str = "", **params: Scalar) -> str:
+def register(method: str, **params: Scalar) -> str:
     """Make a method an attention and a mask implementation of transformers; return the name for `set_attn_implementation`.
 
-    The name is that of the method with its parameters where none is given. A model then calls it with its own q, k, v, after
+    The name is that of the method with its parameters. A model then calls it with its own q, k, v, after
     its rotary embedding, in training and in `generate` alike; its cache goes on keeping all keys and values. Raises
     CannotError where it takes other inputs than q, k and v, learns weights, or lets a query see later keys, and what the
     registry raises.
@@ -42,9 +42,7 @@ def register(method: str, *, name: str = "", **params: Scalar) -> str:
     if list(implementation.built(problem, torch.device("cpu")).parameters()):
         raise CannotError(f"{called} learns weights of its own, which a registered function has no place for; {swap} keep them")
     # by these words in a name transformers knows its own kernels, and its own SDPA, which not every model supports
-    name = name or called.replace("flash", "FLASH").replace("sdpa", "SDPA")
-    if "flash" in name or "/" in name or "|" in name:
-        raise CannotError(f"name={name!r} would be read as a kernel of transformers; leave out flash, / and |")
+    name = called.replace("flash", "FLASH").replace("sdpa", "SDPA").replace("/", "_").replace("|", "_")
     AttentionInterface.register(name, implementation)
     AttentionMaskInterface.register(name, seen)
     return name

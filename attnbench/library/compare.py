@@ -174,6 +174,11 @@ def _in_turns(
         # of one machine, and so of one roof
         before = replace(base.scout(now.suite, roof=False), surroundings=now.surroundings)
         check_methods(loaded, now, before)
+        sources = [{name: about.version for name, about in each.descriptions.items()} for each in (before, now)]
+        if sources[0] == sources[1] != {}:
+            how.reporter.say(
+                f"all methods have the same source at {ref} as now: what differs is chance, or code outside of them"
+            )
         info = new.describe(now)
         check_margin(info, most)
         sides = []

@@ -245,11 +245,13 @@ def _from_transformers(
         raise ArgumentError(name, of_a_run[name], why)
     if N < 1:
         raise ArgumentError("N", N, "must be at least 1")
+    from safetensors import SafetensorError
+
     from attnbench.hf.recording import record_folder
 
     try:
         return record_folder(folder, file, text, N, sequences)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise UsageError(f"{folder}: {error}") from None
 
 

@@ -91,7 +91,8 @@ class Findings:
     @cached_property
     def plot_names(self) -> dict[str, str]:
         """Return by label what figures call the method: shorter, and only of letters that their font has."""
-        names = names_of({label: self.called(label) for label in self.labels}, 40)
+        # letters that their font lacks may be all that tells two names apart
+        names = names_of({label: drawable(self.called(label)) for label in self.labels}, 40)
         return {label: drawable(name) for label, name in names.items()}
 
     def called(self, label: str) -> str:

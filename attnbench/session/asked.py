@@ -152,6 +152,8 @@ def parameters(given: Sequence[str], argument: str = "param") -> dict[str, Scala
             read = value
         if str(read).lower() in {"nan", "inf", "-inf", "infinity", "-infinity"}:
             raise ArgumentError(argument, text, "it is no finite number")
+        if name in found:
+            raise ArgumentError(argument, text, f"{name} is given twice")
         found[name] = read if isinstance(read, bool | int | float) else value
     return found
 

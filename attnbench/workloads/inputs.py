@@ -109,7 +109,7 @@ def draw_inputs(
         for each in projections
     )
     scaled = (x * cell.scale if each.name in _SCALED else x for each, x in zip(projections, raw, strict=True))
-    return method.admit(p, *scaled)
+    return method.admit(p, *scaled, **method.drawn_once(p, generator))
 
 
 def _known(cell: Cell, names: set[str], generator: torch.Generator, skip: int, tokens: range) -> dict[str, Tensor]:

@@ -83,8 +83,9 @@ def _judged(model: Any, own: Any, sequences: Tensor) -> tuple[float, float]:  # 
         said, usual = (each(batch, use_cache=False).logits.float().log_softmax(-1) for each in (model, own))
         loss += float(F.nll_loss(said[:, :-1].flatten(0, 1), batch[:, 1:].flatten())) * len(batch)
         divergence += float((usual.exp() * (usual - said)).sum(-1).mean()) * len(batch)
-    # rounded it may come out below 0, which no divergence is
-    return math.exp(loss / len(sequences)), max(0.0, divergence / len(sequences))
+    # rounded it may come out below 0, which no divergence is; NaN stays, as it would not in Python's own max
+    found = torch.tensor([loss, divergence], dtype=torch.float64) / len(sequences)
+    return float(found[0].exp()), float(found[1].clamp(min=0))
 
 
 def _own_model(cell: Cell, about: Model, text: "Text", seed: int) -> Any:  # noqa: ANN401 - a model of transformers

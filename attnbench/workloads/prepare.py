@@ -84,7 +84,9 @@ class Generation(Modelled):
         """
         N, first = self.cell.problem.N, first_tokens(self.reader)
         if isinstance(self.reader, ByStep):
-            self.reader.stand([repeated(state, self.cell.problem.B) for state in self.full], N - 1)
+            # before the only token of one there is no state
+            before = [repeated(state, self.cell.problem.B) for state in self.full] if N > 1 else []
+            self.reader.stand(before, N - 1)
             said = self.reader.read(first)
             # otherwise the next trial would hold its own states and these
             self.reader.begin()

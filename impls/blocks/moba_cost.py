@@ -36,9 +36,12 @@ def _executed(p: Problem, workload: Workload, choice: Choice) -> float:
 
 
 def _state_moved(p: Problem, workload: Workload, choice: Choice) -> float:
-    """Count the bytes of state that decoding reads (means, chosen blocks) and writes (each token, a mean per full block)."""
+    """Count the bytes of state that decoding reads (means, chosen blocks) and writes (each token, a mean per full block).
+
+    Heads of q that share one of k may choose the same blocks, so that as many keys are the least that has to be read.
+    """
     if not workload.decodes:
         return 0.0
     pairs, wide = Pairs.of(p, workload, choice), p.D + p.M
     of_each_key = pairs.candidates * p.D + (pairs.own + len(pairs.tokens)) * wide
-    return float(p.B * p.dtype.bytes * (p.kv_heads * of_each_key + p.H * pairs.chosen * wide))
+    return float(p.B * p.dtype.bytes * (p.kv_heads * (of_each_key + pairs.chosen * wide)))

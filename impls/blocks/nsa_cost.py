@@ -63,5 +63,6 @@ def _state_moved(p: Problem, workload: Workload, options: NsaOptions) -> float:
     if not workload.decodes:
         return 0.0
     pairs = Pairs.of(p, workload, choice_of(options))
-    read = pairs.complete + pairs.own + pairs.chosen + pairs.window(options.window)
+    # the own and the chosen blocks may lie within the window, or hold it
+    read = pairs.complete + max(pairs.own + pairs.chosen, pairs.window(options.window))
     return float(p.B * p.kv_heads * p.dtype.bytes * (read + len(pairs.tokens)) * (p.D + p.M))

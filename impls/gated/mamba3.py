@@ -186,7 +186,8 @@ def angle_count(problem: Problem) -> int:
 def _turned(x: Tensor, turn: Tensor) -> Tensor:
     """Turn channels 2a and 2a + 1, as one complex number, by the a-th of A of length 1: [..., D], [..., A] -> [..., D]."""
     end = 2 * turn.shape[-1]
-    pairs = torch.view_as_complex(x[..., :end].unflatten(-1, (-1, 2)).contiguous()) * turn
+    # `view_as_complex` refuses a tensor that lies at an odd place of another, which `contiguous` may return as it is
+    pairs = torch.complex(x[..., :end:2], x[..., 1:end:2]) * turn
     return torch.cat((torch.view_as_real(pairs).flatten(-2), x[..., end:]), -1)
 
 

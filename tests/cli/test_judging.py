@@ -61,6 +61,7 @@ def test_a_planted_slow_down_is_a_regression(project: Callable[[float], None], a
     arguments = ("gate", "s.yaml", "--base", "HEAD~1", "--max-replicates", "3", "--margin", "10%", "--json", "gate.json")
     done = attnbench(*arguments, "--out", "gate.md", GITHUB_STEP_SUMMARY=str(page))
     assert done.returncode == 1, done.stdout + done.stderr
+    assert "the same source" not in done.stderr
     assert re.search(r"after 3 replicates a side ±[\d.]+% is told from chance; .* 10% takes about \d+", done.stderr)
     assert re.search(r"replicate 3/3 N=65 .*: 1 ok; ", done.stderr), "it says how far it is"
     found = json.loads((tmp_path / "gate.json").read_text())
@@ -90,6 +91,7 @@ def test_no_change_passes_and_a_broken_one_loses_cells(
     project(0.010)
     alike = fine(attnbench("gate", "s.yaml", "--base", "HEAD", "--max-replicates", "5", "--margin", "50%"))
     assert "FINE: nothing became slower beyond the margin of 50%" in alike.stdout
+    assert "all methods have the same source at HEAD as now" in " ".join(alike.stderr.split())
     (tmp_path / "mine.py").write_text("raise RuntimeError('half done')\n")
     broken = attnbench("gate", "s.yaml", "--base", "HEAD", "--max-replicates", "2", "--margin", "50%")
     assert broken.returncode == 4, broken.stdout + broken.stderr

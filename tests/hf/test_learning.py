@@ -47,6 +47,9 @@ def test_a_recording_is_a_file_that_suites_read_and_of_another_ending_or_unused_
     assert read.sequences == 3
     with pytest.raises(hf.CannotError, match=r"must end in \.safetensors"):
         hf.record(model_of(), tokens_of(), "mine.pt")
+    for tokens, says in ((tokens_of() + 9999, "there is number"), (tokens_of().repeat(1, 99), "fewer than N=2079")):
+        with pytest.raises(hf.CannotError, match=says):
+            hf.record(model_of(), tokens, file)
     with pytest.raises(hf.CannotError, match="attends other k and q than those of the layer"):
         hf.record(hf.swap(model_of(), "gated.retnet", reuse="vo"), tokens_of(), file)
 

@@ -79,11 +79,6 @@ def quadratic(crossing: float) -> Law:
     return lambda N: linear(N) * N / crossing
 
 
-def early_and_late(N: int) -> float:
-    """Ahead of the linear law up to 4096 / 2.5, and again from 4096 * 2.5 on."""
-    return linear(N) * 2.5 * math.exp(-abs(math.log(N / 4096)))
-
-
 CROSSED = Truth({BASE: quadratic(3000), OTHER: linear}, (3000.0,))
 EVERYWHERE = Truth({BASE: quadratic(100), OTHER: linear})
 BEHIND = Truth({BASE: linear, OTHER: times(1.3)})
@@ -91,7 +86,8 @@ EQUAL = Truth({BASE: linear, OTHER: linear})
 FAILS = replace(CROSSED, reach={OTHER: LENGTHS[:6]})
 BASE_FAILS = replace(CROSSED, reach={BASE: LENGTHS[:6]})
 APART = replace(CROSSED, reach={OTHER: LENGTHS[:4], BASE: LENGTHS[4:]})
-TWICE = Truth({BASE: linear, OTHER: early_and_late}, (4096 / 2.5, 4096 * 2.5))
+# ahead of the linear law up to 4096 / 2.5, and again from 4096 * 2.5 on
+TWICE = Truth({BASE: linear, OTHER: lambda N: linear(N) * 2.5 * math.exp(-abs(math.log(N / 4096)))}, (4096 / 2.5, 4096 * 2.5))
 TWO_TIE = Truth({BASE: quadratic(3000), OTHER: linear, THIRD: linear}, (3000.0,))
 DECODING = Truth(
     {BASE: times(1e-2), OTHER: lambda _: 3e-5}, (3000.0,), workload=Workload.DECODE, conditions="float32, largest B that fits"

@@ -48,9 +48,10 @@ def test_a_scale_multiplies_queries_and_keys_and_leaves_values(name: str) -> Non
     assert (scaled[0] is scaled[1]) == (plain[0] is plain[1])
 
 
-def test_a_scale_comes_before_what_a_method_does_to_its_keys() -> None:
+@pytest.mark.parametrize("name", ["delta.deltanet", "delta.gated_deltanet", "delta.kda", "delta.mesa"])
+def test_a_scale_comes_before_what_a_method_does_to_its_keys_and_leaves_gates_and_their_pace(name: str) -> None:
     p = SMALL.model_copy(update={"causal": True})
-    plain, scaled = (drawn("delta.deltanet", p, scale=scale) for scale in (1.0, 0.25))
+    plain, scaled = (drawn(name, p, scale=scale) for scale in (1.0, 0.25))
     torch.testing.assert_close(scaled, plain)
 
 

@@ -98,11 +98,6 @@ def sequence(name: str = "Right", B: int | None = None, **fields: Any) -> Sequen
     return cast("Sequence", prepare(job(name, Workload.DECODE_TOTAL, B, **fields)))
 
 
-def prompt_of(made: Setting, N: int, new: int = 1) -> tuple[Tensor, ...]:
-    """What comes before the new tokens of N, of one sequence."""
-    return cut(type(made.method).inputs(WIDE.model_copy(update={"N": N}), generator(made.cell, 5)), N - new)
-
-
 @pytest.mark.parametrize("B", [1, 3])
 @pytest.mark.parametrize(
     ("workload", "N", "new"),
@@ -110,7 +105,8 @@ def prompt_of(made: Setting, N: int, new: int = 1) -> tuple[Tensor, ...]:
 )
 def test_new_tokens_attend_all_before_them_from_the_same_state_each_call(workload: str, N: int, new: int, B: int) -> None:
     made = cast("Step", prepare(job("Right", Workload(workload), B, new, N=N)))
-    whole = [torch.cat([p.expand(B, -1, -1, -1), t], dim=2) for p, t in zip(prompt_of(made, N, new), made.inputs, strict=True)]
+    prompt = cut(type(made.method).inputs(WIDE.model_copy(update={"N": N}), generator(made.cell, 5)), N - new)
+    whole = [torch.cat([p.expand(B, -1, -1, -1), t], dim=2) for p, t in zip(prompt, made.inputs, strict=True)]
     want = made.method.reference(*whole)[:, :, -new:]
     for _ in range(2):
         torch.testing.assert_close(made.call(), want, atol=1e-10, rtol=0)

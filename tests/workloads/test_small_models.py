@@ -35,12 +35,9 @@ def spoken(**fields: Any) -> Cell:
     return cell_of("speech", 32, "softmax.sdpa", **{"symbols": 6, **fields}).reshaped(causal=False)
 
 
-def job_of(cell: Cell, **fields: Any) -> Job:
-    return Job(cell=cell, phase=Pass.TRAIN, seed=5, limits=Limits(seconds=1000), **fields)
-
-
 def trained(cell: Cell, **fields: Any) -> Measured:
-    return measured(measure_training(job_of(cell, **fields)))
+    job = Job(cell=cell, phase=Pass.TRAIN, seed=5, limits=Limits(seconds=1000), **fields)
+    return measured(measure_training(job))
 
 
 def updating(cell: Cell) -> Updating:

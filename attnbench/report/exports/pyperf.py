@@ -17,6 +17,7 @@ from attnbench.report.exports.exchange import (
     timed,
     without_numbers,
 )
+from attnbench.report.findings import Findings
 from attnbench.report.text.names import one_line
 from attnbench.schema.errand import main_pass
 from attnbench.schema.outcome import Measured, Series
@@ -29,7 +30,7 @@ def make(sources: Sequence[Source]) -> Export:
     """Write one run; pyperf knows seconds alone, so all other figures are metadata of their cells. Raise ExportError."""
     (source,) = sources
     findings, run = source.findings, source.findings.run
-    found, raw = timed(findings), _counting(source.records)
+    found, raw = timed(findings), _counting(source.records, findings)
     refuse_empty(found, source, "time")
     facts = run.environment | run.surroundings.facts
     about = {
@@ -62,11 +63,16 @@ def make(sources: Sequence[Source]) -> Export:
     return Export({FILE: encode(data, indent=None)}, (*notes(findings, times_alone=True), *one_machine(run)))
 
 
-def _counting(records: Sequence[Record]) -> dict[tuple[str, int], Record]:
-    """Return by cell key and replicate number the record that counts, of the passes that cells are measured for."""
+def _counting(records: Sequence[Record], findings: Findings) -> dict[tuple[str, int], Record]:
+    """Return by cell key and replicate number the record that counts, of the passes that cells are measured for.
+
+    It is of the device that the cell's figures are of, and of a batch that did not turn out too large.
+    """
+    devices = {summary.cell.key: summary.environment for summary in findings.summaries}
     found: dict[tuple[str, int], tuple[Digest, Record]] = {}
     for record in records:
-        if record.job.phase is main_pass(record.job.cell):
+        elsewhere = record.environment != devices.get(record.job.cell.key)
+        if record.job.phase is main_pass(record.job.cell) and not (elsewhere or record.too_large):
             key, new = (record.job.cell.key, record.job.replicate), digest(record, facts=False)
             if counts_over(new, found[key][0] if key in found else None):
                 found[key] = (new, record)

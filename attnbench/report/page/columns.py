@@ -94,7 +94,9 @@ def pairs(board: Board, found: Sequence[Column]) -> list[dict[str, Any]]:
         fronts = {}
         for cost, loss in product(costs, losses):
             every = ((number, cost.estimates[paid], loss.estimates[lost]) for number, (paid, lost) in enumerate(cells))
-            candidates = [Candidate(str(number), paid, lost) for number, paid, lost in every if paid and lost]
+            candidates = [
+                Candidate(str(number), paid, lost) for number, paid, lost in every if paid and paid.value > 0 and lost
+            ]
             if candidates:
                 fronts[f"{cost.key}/{loss.key}"] = [int(each.label) for each in front(candidates)]
         made.append({"group": group, "run": run, "N": N, "cells": cells, "fronts": fronts})

@@ -4,7 +4,7 @@ B, b batch, H heads, K heads of k and v, N tokens, D query/key width, M value wi
 heads of k and v folded), S chunks of L tokens.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -111,10 +111,9 @@ class GatedDeltaProduct(DeltaProduct):
         return *super().admit(problem, *others), log_decay(x, pace).squeeze(-1)
 
     @classmethod
-    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Draw inputs as all methods do, and the pace too, as each layer of a model has its own."""
-        raw = cls.draws(problem, generator)
-        return cls.admit(problem, *raw, pace=Pace.drawn(problem.kv_heads, 1, generator))
+    def drawn_once(cls, problem: Problem, generator: torch.Generator) -> dict[str, Any]:
+        """Draw the pace."""
+        return {"pace": Pace.drawn(problem.kv_heads, 1, generator)}
 
 
 def _each_write(inputs: Inputs) -> Inputs:

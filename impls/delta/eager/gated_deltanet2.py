@@ -3,6 +3,8 @@
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -46,10 +48,9 @@ class GatedDeltaNet2(DeltaFamily):
         return unit(q), unit(k), v, erase.sigmoid(), write.sigmoid(), log_decay(x, pace)
 
     @classmethod
-    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Draw inputs as all methods do, and the pace too, as each layer of a model has its own."""
-        raw = cls.draws(problem, generator)
-        return cls.admit(problem, *raw, pace=Pace.drawn(problem.kv_heads, problem.D, generator))
+    def drawn_once(cls, problem: Problem, generator: torch.Generator) -> dict[str, Any]:
+        """Draw the pace."""
+        return {"pace": Pace.drawn(problem.kv_heads, problem.D, generator)}
 
     def by_chunks(self, inputs: Inputs, state: Tensor) -> tuple[Tensor, Tensor]:
         """Compute a part by chunks."""

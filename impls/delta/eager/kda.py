@@ -3,6 +3,8 @@
 B batch, H heads, K heads of k and v, N tokens, D query/key width, M value width.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -36,7 +38,6 @@ class KimiDelta(DeltaNet):
         return *super().admit(problem, *others), log_decay(x, pace)
 
     @classmethod
-    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Draw inputs as all methods do, and the pace too, as each layer of a model has its own."""
-        raw = cls.draws(problem, generator)
-        return cls.admit(problem, *raw, pace=Pace.drawn(problem.kv_heads, problem.D, generator))
+    def drawn_once(cls, problem: Problem, generator: torch.Generator) -> dict[str, Any]:
+        """Draw the pace."""
+        return {"pace": Pace.drawn(problem.kv_heads, problem.D, generator)}

@@ -20,6 +20,7 @@ from ...recurrence.decay import Decay
 from ...recurrence.heads import each_head_
 from ...recurrence.states import states
 from ...recurrence.walk import Inputs
+from ..gates import Pace
 from .gated_deltanet import GatedDeltaNet
 
 LEAST = 0.25
@@ -61,14 +62,14 @@ class MesaNet(ByChunks):
         return GatedDeltaNet.projections(problem)
 
     @classmethod
-    def admit(cls, problem: Problem, *raw: Tensor) -> tuple[Tensor, ...]:
+    def admit(cls, problem: Problem, *raw: Tensor, pace: Pace | None = None) -> tuple[Tensor, ...]:
         """Return what Gated DeltaNet takes."""
-        return GatedDeltaNet.admit(problem, *raw)
+        return GatedDeltaNet.admit(problem, *raw, pace=pace)
 
     @classmethod
-    def inputs(cls, problem: Problem, generator: torch.Generator) -> tuple[Tensor, ...]:
+    def drawn_once(cls, problem: Problem, generator: torch.Generator) -> dict[str, Any]:
         """Draw what Gated DeltaNet draws."""
-        return GatedDeltaNet.inputs(problem, generator)
+        return GatedDeltaNet.drawn_once(problem, generator)
 
     @property
     def weights(self) -> Tensor:

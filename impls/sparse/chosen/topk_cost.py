@@ -55,9 +55,12 @@ def _kept(p: Problem, workload: Workload, k: int) -> float:
 
 
 def _cache_bytes_moved(p: Problem, workload: Workload, k: int) -> float:
-    """Count the bytes that steps read, all keys and the kept values, and write, the token's own."""
+    """Count the bytes that steps read, all keys and the kept values, and write, the token's own.
+
+    Heads of q that share one of k may keep the same values, so that as many are the least that has to be read.
+    """
     if not workload.decodes:
         return 0.0
     steps = 1 if workload is Workload.DECODE else p.N
-    moved = _seen(p, workload) * p.D + _kept(p, workload, k) * p.M * p.H / p.kv_heads + steps * (p.D + p.M)
+    moved = _seen(p, workload) * p.D + _kept(p, workload, k) * p.M + steps * (p.D + p.M)
     return p.B * p.kv_heads * moved * p.dtype.bytes

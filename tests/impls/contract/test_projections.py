@@ -9,8 +9,6 @@ from attnbench.api import Attention, Cell, Layout, Problem, Tier, Workload
 from tests.impls.contract.subjects import NAMES
 
 P = Problem(B=2, H=4, N=33, D=8, M=12, causal=True)
-PACED = {f"delta.{name}" for name in ("gated_deltanet", "kda", "gated_deltanet2", "comba", "gated_deltaproduct", "mesa")}
-"""Their decays start at a pace that is drawn after all tokens."""
 
 
 def generator(seed: int = 3) -> torch.Generator:
@@ -36,7 +34,8 @@ def same(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_projection_is_named_once_and_inputs_are_what_is_admitted_of_draws(name: str) -> None:
     method: type[Attention] = registry.load(name)
-    found, raw = method.projections(P), method.draws(P, generator())
+    found, source = method.projections(P), generator()
+    raw = method.draws(P, source)
     widths = {each.name: each.width for each in found}
     assert len(widths) == len(found)
     if {"latent", "kv"} & set(widths):  # from which keys and values are made, or which is both
@@ -45,10 +44,7 @@ def test_each_projection_is_named_once_and_inputs_are_what_is_admitted_of_draws(
         assert {"q", "k", "v"} <= set(widths) or {"qk", "v"} <= set(widths)
         assert widths["v"] == P.M
     assert [x.shape for x in raw] == [(2, each.heads, 33, each.width) for each in found]
-    admitted, inputs = method.admit(P, *raw), method.inputs(P, generator())
-    if name.removesuffix("_fla").removesuffix("_fla_naive") in PACED:
-        admitted, inputs = admitted[:-1], inputs[:-1]
-    assert same(admitted, inputs)
+    assert same(method.admit(P, *raw, **method.drawn_once(P, source)), method.inputs(P, generator()))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,6 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
-from matplotlib.axis import Axis
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -54,15 +53,10 @@ every = shown({"paper-single": KINDS, "talk": OWN, "paper-double": (), "web": ()
 def readable(figure: Figure) -> list[tuple[str, float, Bbox]]:
     """All words that can be read in a figure: text, points, where they stand."""
     # matplotlib keeps ticks beyond the ends of an axis, and does not draw them
-    axes = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
-    beyond = {id(tick.label1) for axis in axes for tick in axis.get_major_ticks() if not inside(axis, tick.get_loc())}
+    axes = [(axis, sorted(axis.get_view_interval())) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
+    beyond = {id(t.label1) for axis, (low, high) in axes for t in axis.get_major_ticks() if not low <= t.get_loc() <= high}
     texts = [text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_visible() and id(text) not in beyond]
     return [(text.get_text(), float(text.get_fontsize()), text.get_window_extent()) for text in texts if text.get_text()]
-
-
-def inside(axis: Axis, place: float) -> bool:
-    low, high = sorted(axis.get_view_interval())
-    return low <= place <= high
 
 
 def methods(figure: Figure) -> list[Line2D]:

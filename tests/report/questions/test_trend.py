@@ -91,26 +91,17 @@ def of_another_size(metric: str, factor: float) -> Trends:
     return seen([replace(each, values=each.values * factor) for each in some()], metric)
 
 
-def with_nothing_said_of() -> Trends:
-    """Too short, failed once, never ran."""
-    short, flaky = [0.01, 0.01, 0.01], [0.01] * 5 + [math.nan] + [0.01] * 5
-    return seen([track(cell("a"), short), track(cell("b"), flaky), track(cell("c"), [math.nan] * 9)])
-
-
-def unclear() -> Trends:
-    """±37 % from run to run hide 60 %."""
-    return seen([track(cell("a"), np.exp(np.random.default_rng(3).normal(0, 0.37, 12)) * np.repeat([1.0, 1.6], 6))])
-
-
-UP = noisy([0.01, 0.02], [30, 30])
+UP, FLAKY, HIGHER = noisy([0.01, 0.02], [30, 30]), [0.01] * 5 + [math.nan] + [0.01] * 5, np.repeat([1.0, 1.6], 6)
 SCENES: dict[str, Callable[[], Trends]] = {
     "memory": lambda: of_another_size("memory", 1e10),
     "tokens": lambda: of_another_size("tokens", 1e5),
     "accuracy": lambda: of_another_size("accuracy", 1.0),
     "torch_profiler_peak": lambda: of_another_size("torch_profiler_peak", 1e10),
-    "nothing_said_of": with_nothing_said_of,
+    # too short, failed once, never ran
+    "nothing_said_of": lambda: seen([track(cell("a"), [0.01] * 3), track(cell("b"), FLAKY), track(cell("c"), [math.nan] * 9)]),
     "two_machines": lambda: seen([track(cell("a"), UP), track(cell("a"), UP, machine="other, 8 cores")]),
-    "unclear": unclear,
+    # ±37 % from run to run hide 60 %
+    "unclear": lambda: seen([track(cell("a"), np.exp(np.random.default_rng(3).normal(0, 0.37, 12)) * HIGHER)]),
     "since_a_date": lambda: seen(some(), since="2026-02-10T00:00:00+00:00"),
 }
 
@@ -130,7 +121,7 @@ def test_the_console_shows_changes_by_run_newest_first_and_in_ascii_where_it_mus
 
 
 def test_where_noise_could_hide_a_change_it_is_said_on_the_page_and_in_json_too() -> None:
-    found = unclear()
+    found = SCENES["unclear"]()
     (trend,) = found.trends
     assert f"UNCLEAR: the smallest change that it could show is {could_show(trend)}" in page(found)
     (series,) = json.loads(trend_json(found))["series"]

@@ -176,15 +176,13 @@ NAMES = ("Quick", "quick", "QUICK", "index.html", "trend.html", "..", "../..", "
 WORDS = st.sampled_from(NAMES) | st.text(max_size=20)
 
 
-def found(place: str, suite: str, machine: str, run: str) -> Found:
-    entry = Entry(place=place, suite=suite, machine=machine, run=run, started="2026-01-01T00:00:00+00:00")
-    return Found(Path(place), entry, Kind.RUN, "", "", 0)
-
-
 @settings(deadline=None)
 @given(st.lists(st.tuples(WORDS, WORDS, WORDS), unique=True, max_size=12))
 def test_every_run_has_a_folder_of_its_own_whatever_it_is_called(names: list[tuple[str, str, str]]) -> None:
-    runs = [found(f"run{number}", *each) for number, each in enumerate(names)]
+    runs = []
+    for number, (suite, machine, run) in enumerate(names):
+        entry = Entry(place=f"run{number}", suite=suite, machine=machine, run=run, started="2026-01-01T00:00:00+00:00")
+        runs.append(Found(Path(entry.place), entry, Kind.RUN, "", "", 0))
     known = addresses(runs)
     assert addresses(reversed(runs)) == known
     folders = [known[each.place] for each in runs]

@@ -13,8 +13,7 @@ from attnbench.report.drawing.sheet import Sheet
 from attnbench.report.drawing.style import applied, said, soft
 from attnbench.report.drawing.ticks import number_across
 from attnbench.report.questions.comparison.judgement import Judgement, word
-from attnbench.report.questions.comparison.table import method
-from attnbench.report.text.names import drawable, shorten
+from attnbench.report.text.names import drawable, short_names
 from attnbench.report.text.numbers import percent
 from attnbench.schema.units import counted, length, three_digits
 
@@ -64,12 +63,12 @@ def _draw(rows: list[Comparison], judgement: Judgement, axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
     # where the old side is everywhere the same it is in the title
     several = len({row.pair.old.cell.label for row in rows if row.pair.old}) > 1
-    names = []
+    called = [judgement.called(row) if several else row.pair.any.cell.label for row in reversed(rows)]
+    short, names = short_names(dict.fromkeys(called), 30), list[str]()
     for y, row in enumerate(reversed(rows)):
         cell, (color, marker) = row.pair.any.cell, _LOOK[row.verdict]
-        label = method(row) if several else cell.label
         what = [cell.workload.words, cell.problem.mask, length(cell.problem.N), *judgement.own(row)]
-        names.append(drawable(", ".join([shorten(label, 30), *what])))
+        names.append(drawable(", ".join([short[called[y]], *what])))
         words = word(row.verdict, quantity.unit)
         if row.ratio is None:
             if row.verdict is not Verdict.UNCLEAR:  # of what was not run nothing is known

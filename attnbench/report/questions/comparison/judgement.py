@@ -13,7 +13,7 @@ from attnbench.analyze.statistics import ENOUGH
 from attnbench.analyze.verdict import Verdict
 from attnbench.report.conditions import commit
 from attnbench.report.findings import Findings
-from attnbench.report.text.names import one_line, shorten
+from attnbench.report.text.names import one_line, short_names, shorten
 from attnbench.report.text.numbers import heading, percent
 from attnbench.schema.cell import Batch, Cell, Workload
 from attnbench.schema.units import counted
@@ -49,6 +49,15 @@ class Judgement:
         return worst_first(self.comparisons)
 
     @cached_property
+    def names_of_methods(self) -> dict[str, str]:
+        """Return by label what tables call a method."""
+        return short_names(dict.fromkeys(chain.from_iterable(row.pair.labels for row in self.comparisons)), 48)
+
+    def called(self, comparison: Comparison) -> str:
+        """Return what tables call the method; of two methods both, the new one first."""
+        return " / ".join(self.names_of_methods[label] for label in comparison.pair.labels)
+
+    @cached_property
     def everywhere(self) -> list[str]:
         """Return the conditions that hold of all cells, which are said once."""
         every = [conditions(row.pair.any.cell) for row in self.comparisons]
@@ -73,7 +82,8 @@ class Judgement:
         terms, quantity, timed = self.terms, self.quantity, self.quantity.name == TIME
         reach = percent(terms.margin)
         worse, better = (word(verdict, quantity.unit) for verdict in (Verdict.SLOWER, Verdict.FASTER))
-        figure = heading(quantity, Workload.FORWARD)
+        figure = " or ".join(dict.fromkeys(heading(quantity, row.pair.any.cell.workload) for row in self.comparisons))
+        figure = figure or quantity.title
         about = f"{figure[0].upper()}{figure[1:]}, new over old; {'more' if quantity.more_is_better else 'less'} is better."
         ratios = [c.ratio for c in self.comparisons if c.ratio]
         if quantity.is_replicated and not ratios:

@@ -41,7 +41,14 @@ def comparison_table(judgement: Judgement) -> Table:
             without = none if side is None else "n/a" if side.ok else short(side.status)
             sides.append(written(found.value, quantity.unit) if found else without)
         what = ", ".join([cell.workload.words, cell.problem.mask, *judgement.own(row)])
-        texts = (method(row), what, length(cell.problem.N), *sides, ratio_text(row.ratio), word(row.verdict, quantity.unit))
+        texts = (
+            judgement.called(row),
+            what,
+            length(cell.problem.N),
+            *sides,
+            ratio_text(row.ratio),
+            word(row.verdict, quantity.unit),
+        )
         rows.append((*texts, _memory(row)) if timed else texts)
         if row.verdict is Verdict.SLOWER or is_lost(row):
             bold.add((number, 6))
@@ -56,13 +63,6 @@ def comparison_table(judgement: Judgement) -> Table:
         bold=frozenset(bold),
         notes=(f"{judgement.conclusion}.", *common, *reasons(judgement), *judgement.notes),
     )
-
-
-def method(comparison: Comparison) -> str:
-    """Return the label of the method; of two methods both."""
-    old, new = comparison.pair.old, comparison.pair.new
-    labels = dict.fromkeys(side.cell.label for side in (new, old) if side)
-    return shorten(" / ".join(labels), 60)
 
 
 def ratio_text(ratio: Ratio | None) -> str:
@@ -90,7 +90,7 @@ def reasons(judgement: Judgement) -> list[str]:
     told = (
         (
             f"{row.verdict}: {one_line(row.reason)}",
-            f"{method(row)} at {', '.join([f'N={length(row.pair.any.cell.problem.N)}', *judgement.own(row)])}",
+            f"{judgement.called(row)} at {', '.join([f'N={length(row.pair.any.cell.problem.N)}', *judgement.own(row)])}",
         )
         for row in judgement.sorted
         if row.reason
@@ -117,7 +117,7 @@ def record(judgement: Judgement, comparison: Comparison) -> dict[str, Scalar | N
     old, new = (found.value if (found := figure.estimate(side)) else None for side, figure in sides)
     batches = {side.B for side, _ in sides if side and (cell.batch is Batch.FIXED or "B" in side.facts)}
     return {
-        "method": method(comparison),
+        "method": " / ".join(pair.labels),
         "workload": cell.workload.value,
         "N": cell.problem.N,
         # of a largest batch that each side found for itself there may be two, or none
