@@ -35,7 +35,7 @@ class Unit(StrEnum):
     SECONDS = "s"
     BYTES = "B"
     JOULES = "J"
-    SHARE = "%"
+    SHARE = "share"
     """Kept as a share of 1, and shown in per cent."""
     TOKENS = "tokens/s"
     SEQUENCES = "sequences/s"

@@ -126,10 +126,7 @@ def test_the_data_dictionary_has_every_column_and_no_other(run: attnbench.Run) -
     named = {column for name in said for column in each.get(name, [name])}
     assert named == set(run.frame().columns) | {"replicate"}
     assert set(run.frame(replicates=True).columns) <= named
-    units = {"%": "share", "B/s": "B/s", "": ""}
-    assert {q.column: said[q.column] for q in quantities} == {
-        q.column: units.get(q.unit.value, q.unit.value) for q in quantities
-    }
+    assert {q.column: said[q.column] for q in quantities} == {q.column: q.unit.value for q in quantities}
 
 
 def test_a_table_has_every_form(run: attnbench.Run, tmp_path: Path) -> None:
