@@ -8,7 +8,6 @@ from attnbench.analyze.main_counter import STATE
 from attnbench.analyze.quantities import ENERGY, MEMORY, Center, Quantity
 from attnbench.analyze.roofline import placed
 from attnbench.analyze.sections import Section, grouped
-from attnbench.analyze.statistics import ENOUGH
 from attnbench.report.findings import Findings
 from attnbench.report.text.models import model_notes
 from attnbench.report.text.names import one_line, shorten, without_noise
@@ -42,7 +41,11 @@ _REASONS = {ENERGY: "energy_reason", SELECTION_SHARE: "selection_reason"}
 """Facts that say why a cell has no figure, by the name of the figure."""
 _SHORT = 40
 """Letters of a machine's name within a sentence."""
-FIRST_LOOK = f"First look: fewer than {ENOUGH} replicates; small differences cannot be told from chance."
+
+
+def first_look(quantity: Quantity) -> str:
+    """Say that there are fewer replicates than a figure takes to be told apart."""
+    return f"First look: fewer than {quantity.enough} replicates; small differences cannot be told from chance."
 
 
 def meaning(quantity: Quantity, summaries: Sequence[CellSummary]) -> str:
@@ -63,7 +66,7 @@ def replication(summaries: Sequence[CellSummary], quantity: Quantity) -> str:
         return f"n = {_span([s.memory.replicates for s in measured])} a cell." if quantity.name == MEMORY else ""
     counts = [s.replicates for s in measured]
     if max(counts) == 1:
-        return f"n = 1 replicate a cell, so no range. {FIRST_LOOK}"
+        return f"n = 1 replicate a cell, so no range. {first_look(quantity)}"
     summed = quantity.center is Center.SUMS
     few, enough = min(counts) < quantity.enough, max(counts) >= quantity.enough
     ranges = {
@@ -74,9 +77,8 @@ def replication(summaries: Sequence[CellSummary], quantity: Quantity) -> str:
     }
     middle = "mean" if summed else "median of the replicate medians"
     words = "; ".join(text for text, used in ranges.items() if used)
-    return (
-        f"n = {_span(counts)} replicates a cell, each in its own process: {middle}; {words}.{f' {FIRST_LOOK}' if few else ''}"
-    )
+    look = f" {first_look(quantity)}" if few else ""
+    return f"n = {_span(counts)} replicates a cell, each in its own process: {middle}; {words}.{look}"
 
 
 def measured(findings: Findings, sections: Sequence[Section] | None = None) -> list[str]:

@@ -13,7 +13,7 @@ from attnbench.analyze.quantities import TIME, Center, Quantity, main_quantity
 from attnbench.analyze.scaling import exponent
 from attnbench.analyze.sections import Section
 from attnbench.analyze.speedup import baseline
-from attnbench.report.conditions import FIRST_LOOK, backends, machine, warnings
+from attnbench.report.conditions import backends, first_look, machine, warnings
 from attnbench.report.findings import Findings
 from attnbench.report.headline import headline
 from attnbench.report.questions.learning.words import by_length, qualities, where
@@ -57,12 +57,12 @@ def summary(findings: Findings, *, unicode: bool = True) -> str:
     why = reasons(findings.summaries, findings.names)
     more = [f"{counted(len(why) - _REASONS, 'more reason')}: see table.md"] if len(why) > _REASONS else []
     few = (
-        cell.ok and cell.replicates < findings.quantities[main_quantity(section.workload)].enough
+        quantity
         for section in findings.sections
-        for cell in section.summaries
-        if section.workload is not Workload.TRAIN
+        if section.workload is not Workload.TRAIN and (quantity := findings.quantities[main_quantity(section.workload)])
+        if any(cell.ok and cell.replicates < quantity.enough for cell in section.summaries)
     )
-    look = [FIRST_LOOK] if any(few) else []
+    look = dict.fromkeys(map(first_look, few))
     about = (*warnings(findings, findings.summaries), *backends(findings, findings.summaries), machine(findings.run))
     lines.append("")
     for line in (*why[:_REASONS], *more, *look, *about):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from attnbench.analyze.crossover import NO_FIGURE, NO_RATIO, NOT_PLANNED, Crossing, Lead, Versus
 from attnbench.analyze.sections import grouped
-from attnbench.report.conditions import FIRST_LOOK, machine
+from attnbench.report.conditions import first_look, machine
 from attnbench.report.findings import Findings
 from attnbench.report.text.statuses import reasons, short
 from attnbench.report.text.table import Table, rows_csv
@@ -129,7 +129,7 @@ def crossover_tables(findings: Findings, compared: Sequence[Versus]) -> list[Tab
         if quantity.is_replicated and any(versus.crossover.replicates >= quantity.enough for versus in members):
             notes.append("[a–b]: 95 % interval over replicates, by t tests on the interpolated log-ratio (Fieller 1954).")
         if any(doubt(versus) for versus in members):
-            notes.append(FIRST_LOOK)
+            notes.append(first_look(quantity))
         for versus in members:
             found, at = versus.crossover, versus.crossover.lengths
             nowhere = f"none up to N = {found.told[-1]:,}" if found.told else "cannot be told"
