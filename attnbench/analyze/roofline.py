@@ -1,4 +1,4 @@
-"""The place of a cell under the roof that was measured in the same run (Williams, Waterman and Patterson 2009)."""
+"""The place of a cell under the highest roof that was measured in its environment (Williams, Waterman and Patterson 2009)."""
 
 from dataclasses import dataclass
 
