@@ -56,7 +56,8 @@ class Run:
     @cached_property
     def findings(self) -> Findings:
         """The findings that everything else is made from, computed once."""
-        return Findings.of(self.info, self.folder.read())
+        refused = list[str]()
+        return Findings.of(self.info, self.folder.read(refused.append), refused)
 
     @property
     def measured(self) -> bool:

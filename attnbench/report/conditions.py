@@ -139,7 +139,9 @@ def _of_section(findings: Findings, section: Section) -> list[str]:
 def warnings(findings: Findings, summaries: Sequence[CellSummary]) -> list[str]:
     """Return flags with the number of cells that carry them, and times that no machine of this roof can reach."""
     flags = Counter(flag for s in summaries if s.ok for flag in (*s.flags, *s.memory.flags)).most_common()
-    lines = [f"Flags (cells): {', '.join(f'{flag} ({count})' for flag, count in flags)}."] if flags else []
+    lines = list(findings.left_out)
+    if flags:
+        lines.append(f"Flags (cells): {', '.join(f'{flag} ({count})' for flag, count in flags)}.")
     above = [(s, at) for s in summaries if (at := placed(s, findings.run)) and at.above]
     if any(at.in_cache for _, at in above):
         lines.append(

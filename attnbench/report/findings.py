@@ -17,6 +17,7 @@ from attnbench.schema.model import Model
 from attnbench.schema.record import Record
 from attnbench.schema.run import RunInfo, devices
 from attnbench.schema.training import Training
+from attnbench.schema.units import counted
 
 Row = dict[str, Any]
 """A value in each column of a table of cells."""
@@ -30,11 +31,20 @@ class Findings:
     summaries: tuple[CellSummary, ...]
     sections: tuple[Section, ...]
     counter: MainCounter | None
+    damaged: int = 0
+    """How many lines of the stored records are none, and so are left out."""
 
     @classmethod
-    def of(cls, run: RunInfo, records: Iterable[Record]) -> "Findings":
-        """Make findings from the records alone, of which there may be none."""
-        return cls.over(run, summarize(run.cells, records))
+    def of(cls, run: RunInfo, records: Iterable[Record], refused: Sequence[str] = ()) -> "Findings":
+        """Make findings from the records alone, of which there may be none; `refused` grows by each line that is no record."""
+        found = cls.over(run, summarize(run.cells, records))
+        return replace(found, damaged=len(refused))
+
+    @property
+    def left_out(self) -> list[str]:
+        """Say what could not be read, if anything."""
+        lines = counted(self.damaged, "line")
+        return [f"Left out: {lines} of the records that cannot be read; attnbench verify says why."] if self.damaged else []
 
     @classmethod
     def over(cls, run: RunInfo, summaries: Sequence[CellSummary]) -> "Findings":
@@ -50,7 +60,7 @@ class Findings:
             return summary.cell.label in place and (not workloads or workload in workloads or not workload.is_timed)
 
         kept = sorted(filter(belongs, self.summaries), key=lambda summary: place[summary.cell.label])
-        return Findings.over(self.run, kept)
+        return replace(Findings.over(self.run, kept), damaged=self.damaged)
 
     def relabelled(self, labels: Mapping[str, str]) -> "Findings":
         """Call methods, by their names or their labels, as it is said here rather than as the suite says."""

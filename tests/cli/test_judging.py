@@ -107,6 +107,11 @@ def test_stored_runs_and_the_methods_of_one_are_compared_by_any_figure(here: Run
     assert ", by sequences per second" in " ".join(rates.stdout.split())
     assert "memory" not in rates.stdout.lower().replace("gib memory", "")
     assert "linear.chunked" in fine(here("compare", old, "--baseline", "softmax.sdpa")).stdout
+    with (old / "records.jsonl").open("a") as records:
+        records.write("no record\n")
+    fine(here("report", old))
+    said = (fine(here("compare", old, new)).stdout, (old / "table.md").read_text())
+    assert all("Left out: 1 line of the records that cannot be read" in " ".join(text.split()) for text in said)
 
 
 def test_runs_of_unlike_machines_give_no_exit_code_unless_that_is_asked_for(here: Run, stored: Stored, tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def made(members: Members, shelves: Mapping[str, Shelf], limits_of: LimitsOf) ->
 
 def _findings(found: Found) -> Findings:
     folder = RunFolder(found.path)
-    return Findings.of(folder.info(), folder.read())
+    refused = list[str]()
+    return Findings.of(folder.info(), folder.read(refused.append), refused)
 
 
 def _texts(shelf: Shelf, name: str, title: str, csv: str, tables: Sequence[Table]) -> tuple[Link, ...]:

@@ -153,7 +153,8 @@ def judge_runs(old: Findings, new: Findings, margin: float, level: float, metric
     different = [shorten(line, 160) for line in dict.fromkeys(chain.from_iterable(unlike))]
     if len(different) > _MOST:
         different[_MOST:] = [f"{len(different) - _MOST} more differences stand in the two run.json"]
-    remarks = tuple(f"Not alike: {line}." for line in different)
+    left_out = [f"{side.run.id}: {line}" for side in (old, new) for line in side.left_out]
+    remarks = (*left_out, *(f"Not alike: {line}." for line in different))
     title = f"{now.suite.name}: {now.id} against {before.id}"
     # a commit says more than a date
     names = (commit(before) or before.id, commit(now) or now.id)
@@ -172,4 +173,4 @@ def judge_methods(findings: Findings, baseline: str | None, margin: float, level
     terms = Terms(quantity, quantity, counter, margin, level, paired=True, of_methods=True)
     over = baseline or "the strongest exact softmax"
     title = f"{findings.run.suite.name}: methods against {over}, run {findings.run.id}"
-    return Judgement(title, (over, "method"), tuple(compare(pairs, terms)), terms)
+    return Judgement(title, (over, "method"), tuple(compare(pairs, terms)), terms, tuple(findings.left_out))
