@@ -82,7 +82,7 @@ function learntCurves() {
   const timed = view.over === "seconds";
   const scale = score === "accuracy" ? "linear" : view.y;
   const title = DATA.learnt[score ?? "loss"];
-  const unit = score === "accuracy" || score === "error_rate" ? "%" : "";
+  const unit = score === "accuracy" || score === "error_rate" ? "share" : "";
   const axis = timed ? "time of training" : "updates";
   const own = learners().filter((each) => DATA.cells.N[each.cell] === N);
   const floor = scale === "log" ? 0 : -1;
